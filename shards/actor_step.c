@@ -3,6 +3,7 @@
  * Suspending records it at once and tells everybody (a notice); then the actor's pending reviews
  * are denied, SUSPEND_DENIALS a step, and the call is stepped again until none is left. Should the
  * process end in between, the ticks after recovery deny the rest. */
+#include "base/check.h"
 #include "shards/inside.h"
 
 /* ---- their records ---- */
@@ -26,6 +27,14 @@ static struct str actor_event(struct call *c, struct effects *e, struct str kind
     event_put(&out, &happened);
     struct str text = effects_take(e, &out, most);
     return text.size > LIMIT_EVENT_BYTES ? (struct str){0} : text;
+}
+
+static void mark(struct shard *s, struct actor *a)
+{
+    struct actor_tenant *n = actor_tenant_find(&s->actors, a->facts.tenant);
+    check(n != NULL); /* it is, or was, on its list */
+    shard_mark(s, &a->mark);
+    shard_mark(s, &n->mark);
 }
 
 static void tell(struct effects *e, enum notice_kind kind, const struct actor *a, uint64_t at_ms)
@@ -73,7 +82,7 @@ static enum err suspend(struct shard *s, struct call *c, struct effects *e, stru
     if (delta.size > LIMIT_DELTA_BYTES) return ERR_OUT_OF_RANGE;
     if (actor_suspend(&s->actors, c->slot, &f, ret) != ERR_OK) return ERR_OVERLOADED;
     effects_record(e, event, delta);
-    shard_mark(s, &(*ret)->mark);
+    mark(s, *ret);
     return ERR_OK;
 }
 
@@ -105,8 +114,7 @@ enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, stru
     struct review *r = link_owner(subject->pending.head.next, struct review, of_subject);
     enum err err = review_is_overdue(r, now_ms) ? review_expire(s, r, now_ms, event, e)
                                                 : deny(s, r, a, now_ms, event, key_id, e);
-    if (err == ERR_OK)
-        shard_mark(s, &a->mark); /* who is told that it is suspended is told of this too */
+    if (err == ERR_OK) mark(s, a); /* who is told that it is suspended is told of this too */
     return err;
 }
 
@@ -163,7 +171,7 @@ static void resume_step(struct shard *s, struct call *c, struct effects *e)
     }
     actor_resume(&s->actors, a, c->now_ms);
     effects_record(e, event, delta);
-    shard_mark(s, &a->mark);
+    mark(s, a);
     tell(e, NOTICE_ACTOR_RESUMED, a, c->now_ms);
 }
 
@@ -183,6 +191,7 @@ void actor_list_step(struct shard *s, struct call *c, struct effects *e)
     c->list.count = 0;
     c->list.total = n == NULL ? 0 : n->suspended.size;
     if (n == NULL) return;
+    effects_reveal(e, n->mark);
     size_t room = c->list.limit < c->list.total ? c->list.limit : (size_t)c->list.total;
     c->list.actors = arena_array(c->arena, struct actor_facts, room + 1);
     struct order_cursor at = order_after(&n->suspended, c->list.after);
@@ -196,7 +205,6 @@ void actor_list_step(struct shard *s, struct call *c, struct effects *e)
         to->actor = arena_copy(c->arena, to->actor);
         to->reason = arena_copy(c->arena, to->reason);
         to->by = arena_copy(c->arena, to->by);
-        effects_reveal(e, a->mark);
     }
     if (c->arena->overflow) c->err = ERR_OVERLOADED;
 }

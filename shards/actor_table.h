@@ -35,6 +35,7 @@ struct actor {
 
 struct actor_tenant {
     struct order suspended;
+    uint64_t mark; /* of the block with the newest record of any of them */
     struct str name;
     char bytes[];
 };

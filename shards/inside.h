@@ -11,6 +11,7 @@
 #ifndef SHARDS_INSIDE_H
 #define SHARDS_INSIDE_H
 
+#include "base/check.h"
 #include "event/event.h"
 #include "shards/actor_table.h"
 #include "shards/limit_table.h"
@@ -40,10 +41,24 @@ struct shard {
     size_t mark_count;
 };
 
-/* The object with this mark has its newest record among those of this step. */
+/* The object with this mark has its newest record among those of this step. Its tenant's is marked
+ * with it: a list tells of what it leaves out and only counts, too. */
 static inline void shard_mark(struct shard *s, uint64_t *mark)
 {
-    if (s->mark_count < SHARD_MARKS_MAX) s->marks[s->mark_count++] = mark;
+    check(s->mark_count < SHARD_MARKS_MAX);
+    s->marks[s->mark_count++] = mark;
+}
+
+static inline void shard_mark_review(struct shard *s, struct review *r)
+{
+    shard_mark(s, &r->mark);
+    shard_mark(s, &r->tenant->mark);
+}
+
+static inline void shard_mark_token(struct shard *s, struct token *k)
+{
+    shard_mark(s, &k->mark);
+    shard_mark(s, &k->minter->tenant->mark);
 }
 
 static inline bool shard_owns(const struct shard *s, unsigned slot)

@@ -16,7 +16,6 @@ enum {
 struct page {
     struct shard *shard;
     struct call *call;
-    struct effects *effects;
     bool filtered;
     uint32_t actor, action; /* digests of the filters; 0: none */
     bool maybe_overdue;     /* something may be past its deadline: each has to be looked at */
@@ -61,7 +60,6 @@ static void show(struct page *p, const struct review *r)
         return;
     }
     c->list.count++;
-    effects_reveal(p->effects, r->mark);
 }
 
 /* ---- several orders as one ---- */
@@ -151,15 +149,13 @@ static bool maybe_overdue(const struct review_table *t, uint64_t now_ms)
 
 void review_list_step(struct shard *s, struct call *c, struct effects *e)
 {
-    struct page p = {.shard = s,
-                     .call = c,
-                     .effects = e,
-                     .maybe_overdue = maybe_overdue(&s->reviews, c->now_ms)};
+    struct page p = {.shard = s, .call = c, .maybe_overdue = maybe_overdue(&s->reviews, c->now_ms)};
     const struct review_tenant *n = review_tenant_find(&s->reviews, c->tenant);
     c->list.count = 0;
     c->list.total = 0;
     c->list.cut = false;
     if (n == NULL) return;
+    effects_reveal(e, n->mark);
     if (!str_is_absent(c->list.actor)) p.actor = order_digest(c->list.actor);
     if (!str_is_absent(c->list.action)) p.action = order_digest(c->list.action);
     p.filtered =

@@ -113,7 +113,7 @@ enum err review_record_move(struct shard *s, struct review *r, const struct revi
     enum err err = review_move(&s->reviews, r, after);
     if (err != ERR_OK) return err;
     effects_record(e, event, delta);
-    shard_mark(s, &r->mark);
+    shard_mark_review(s, r);
     while (r->waiters != NULL) review_answer_waiter(s, r, r->waiters, h->at_ms, e);
     return ERR_OK;
 }
@@ -224,7 +224,7 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
         if (err != ERR_OK) return;
         effects_record(e, c->records[0], c->spent);
         effects_record(e, c->records[1], delta);
-        shard_mark(s, &r->mark);
+        shard_mark_review(s, r);
     }
 }
 
@@ -356,7 +356,7 @@ static enum err vote(struct shard *s, struct review *r, struct call *c, struct e
         return err;
     }
     effects_record(e, event, delta);
-    shard_mark(s, &r->mark);
+    shard_mark_review(s, r);
     while (completes && r->waiters != NULL) review_answer_waiter(s, r, r->waiters, c->now_ms, e);
     return ERR_OK;
 }
@@ -466,7 +466,7 @@ static enum err spend(struct shard *s, struct review *r, struct call *c, struct 
     if (err != ERR_OK) return err;
     effects_record(e, c->records[0], delta);
     effects_record(e, c->records[1], (struct str){0});
-    shard_mark(s, &r->mark);
+    shard_mark_review(s, r);
     /* Who waited to claim it finds it spent. */
     while (r->waiters != NULL) review_answer_waiter(s, r, r->waiters, c->now_ms, e);
     return ERR_OK;

@@ -61,6 +61,7 @@ struct review_subject {
 
 struct review_tenant {
     struct order states[REVIEW_STATES];
+    uint64_t mark; /* of the block with the newest record of any of them */
     struct str name;
     char bytes[];
 };

@@ -48,7 +48,7 @@ static enum err mint(struct shard *s, struct call *c, struct effects *e)
     enum err err = token_add(&s->tokens, &c->mint.facts, &c->mint.retry, &k);
     if (err != ERR_OK) return err == ERR_FULL ? ERR_OVERLOADED : err;
     effects_record(e, c->records[0], delta);
-    shard_mark(s, &k->mark);
+    shard_mark_token(s, k);
     return ERR_OK;
 }
 
@@ -132,7 +132,7 @@ static enum err revoke(struct shard *s, struct call *c, struct effects *e)
         if (event.size == 0 || delta.size == 0) return ERR_OVERLOADED;
         k->revoked_ms = c->now_ms;
         effects_record(e, event, delta);
-        shard_mark(s, &k->mark);
+        shard_mark_token(s, k);
     }
     effects_reveal(e, k->mark);
     /* Told again where it was told before: whoever repeats the call waits for the same. */
@@ -196,6 +196,7 @@ static enum err list(struct shard *s, struct call *c, struct effects *e)
     c->list.tokens = arena_array(c->arena, struct token_facts, (size_t)c->list.limit + 1);
     if (c->list.tokens == NULL) return ERR_OVERLOADED;
     if (tenant == NULL) return ERR_OK;
+    effects_reveal(e, tenant->mark);
     const struct token_filter filter = filter_of(c, asking);
     struct order_cursor cursor = order_after(&tenant->all, c->list.after);
     for (const struct order_place *p;
@@ -205,7 +206,6 @@ static enum err list(struct shard *s, struct call *c, struct effects *e)
         enum err err = show(k, c->arena, &c->list.tokens[c->list.count]);
         if (err != ERR_OK) return err;
         c->list.count++;
-        effects_reveal(e, k->mark);
     }
     c->list.total = c->list.count;
     return ERR_OK;

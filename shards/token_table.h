@@ -25,6 +25,7 @@ enum {
 
 struct token_tenant {
     struct order all; /* places: actor is the actor's digest, action is token_digest() */
+    uint64_t mark;    /* of the block with the newest record of any of them */
     struct str name;
     char bytes[];
 };

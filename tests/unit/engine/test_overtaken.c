@@ -1,4 +1,5 @@
-/* What changes while a request is away at another reactor. A reactor stands where the test wants it to, so nothing here is left to chance: what has to
+/* What changes while a request is away at another reactor, and what is told of what could still be
+ * lost. A reactor stands where the test wants it to, so nothing here is left to chance: what has to
  * happen is waited for, and a call that is lost would hang. */
 #include "calls_rig.h"
 
@@ -9,6 +10,7 @@ enum {
     HOME = 0,  /* where requests come to, and tokens are minted */
     AWAY = 1,  /* whom they have to ask */
     THIRD = 2, /* whose kill switch is thrown */
+    SILENT_MS = 200,
 };
 
 static int set_up(void **state)
@@ -154,6 +156,12 @@ static void one_is_away(struct rig *r)
     while (rig_under_way(r) != 1) sched_yield();
 }
 
+static bool is_silent(struct client *c)
+{
+    struct pollfd heard = {.fd = c->fd, .events = POLLIN};
+    return poll(&heard, 1, SILENT_MS) == 0;
+}
+
 /* What such an actor asks, by each of these. */
 struct people {
     struct client *asks, *admin, *probes;
@@ -275,6 +283,83 @@ static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **s
     people_leave(&p);
 }
 
+/* ---- what is not durable yet ---- */
+
+/* What changed is written, and nothing is synced: who looks now is told nothing before it is. */
+static void waits_for_the_disk(struct rig *r, struct client *looks, const char *target,
+                               enum rig_key key, const char *kind)
+{
+    while (!rig_has_written(r, kind)) sched_yield();
+    client_say(looks, "GET", target, key, NULL, "");
+    assert_true(is_silent(looks));
+    atomic_store(&r->sync_stopped, false);
+    assert_int_equal(client_hear(looks), 200);
+}
+
+static void no_list_leaves_out_a_review_whose_resolution_could_be_lost(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    char review[64], target[128];
+    ask(p.asks, NULL, "refund", p.actor);
+    assert_true(decided(p.asks, "human_review"));
+    client_member(p.asks, "review_id", review, sizeof review);
+    atomic_store(&r->sync_stopped, true);
+    snprintf(target, sizeof target, "/v1/queue/%s/approve", review);
+    client_say(p.asks, "POST", target, RIG_REVIEWER, NULL, "");
+    waits_for_the_disk(r, p.probes, "/v1/queue/pending", RIG_REVIEWER, "review.approved");
+    assert_true(client_says(p.probes, "\"total\":0"));
+    assert_int_equal(client_hear(p.asks), 200);
+    people_leave(&p);
+}
+
+/* Of which the page shows nothing. */
+static void no_list_counts_a_review_that_could_be_lost(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    for (int n = 0; n < 3; n++) {
+        if (n == 2) atomic_store(&r->sync_stopped, true);
+        char body[128];
+        snprintf(body, sizeof body, "{\"action\":\"refund\",\"actor\":\"%s\",\"args\":{\"n\":%d}}",
+                 p.actor, n);
+        client_say(p.asks, "POST", "/v1/agent/authorize", RIG_AGENT, NULL, body);
+        if (n < 2) assert_true(decided(p.asks, "human_review"));
+    }
+    waits_for_the_disk(r, p.probes, "/v1/queue/pending?limit=1", RIG_REVIEWER, "{\"n\":2}");
+    assert_true(client_says(p.probes, "\"total\":3"));
+    assert_true(decided(p.asks, "human_review"));
+    people_leave(&p);
+}
+
+static void no_list_leaves_out_an_actor_whose_resumption_could_be_lost(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, AWAY);
+    char target[128];
+    suspend(p.admin, p.actor);
+    assert_int_equal(client_hear(p.admin), 200);
+    atomic_store(&r->sync_stopped, true);
+    snprintf(target, sizeof target, "/v1/actors/%s/resume", p.actor);
+    client_say(p.admin, "POST", target, RIG_ADMIN, NULL, "");
+    waits_for_the_disk(r, p.probes, "/v1/actors", RIG_ADMIN, "actor.resumed");
+    assert_true(client_says(p.probes, "\"total\":0"));
+    assert_int_equal(client_hear(p.admin), 200);
+    people_leave(&p);
+}
+
+static void no_list_leaves_out_a_token_whose_revocation_could_be_lost(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, AWAY);
+    atomic_store(&r->sync_stopped, true);
+    end_token(p.admin, &p.token);
+    waits_for_the_disk(r, p.probes, "/v1/tokens?active=true", RIG_ADMIN, "token.revoked");
+    assert_true(client_says(p.probes, "\"count\":0"));
+    assert_int_equal(client_hear(p.admin), 200);
+    people_leave(&p);
+}
+
 int main(void)
 {
     alarm(HANG_SECONDS);
@@ -284,6 +369,10 @@ int main(void)
         TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
+        TEST(no_list_leaves_out_a_review_whose_resolution_could_be_lost),
+        TEST(no_list_counts_a_review_that_could_be_lost),
+        TEST(no_list_leaves_out_an_actor_whose_resumption_could_be_lost),
+        TEST(no_list_leaves_out_a_token_whose_revocation_could_be_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
