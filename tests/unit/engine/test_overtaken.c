@@ -360,6 +360,25 @@ static void no_list_leaves_out_a_token_whose_revocation_could_be_lost(void **sta
     people_leave(&p);
 }
 
+static void a_retry_of_another_body_is_told_no_earlier_than_the_first_is_durable(void **state)
+{
+    struct rig *r = *state;
+    struct client *first = client_of(r, HOME), *second = client_of(r, AWAY);
+    assert_int_equal(client_call(second, "GET", "/livez", RIG_AGENT, ""), 200);
+    atomic_store(&r->sync_stopped, true);
+    client_say_with(first, "POST", "/v1/tokens/mint", RIG_AGENT, NULL, "Idempotency-Key: once\r\n",
+                    "{\"scope\":\"get_*\"}");
+    while (!rig_has_written(r, "token.minted")) sched_yield();
+    client_say_with(second, "POST", "/v1/tokens/mint", RIG_AGENT, NULL, "Idempotency-Key: once\r\n",
+                    "{\"scope\":\"*\"}");
+    assert_true(is_silent(second));
+    atomic_store(&r->sync_stopped, false);
+    assert_int_equal(client_hear(first), 201);
+    assert_int_equal(client_hear(second), 422);
+    client_close(first);
+    client_close(second);
+}
+
 int main(void)
 {
     alarm(HANG_SECONDS);
@@ -373,6 +392,7 @@ int main(void)
         TEST(no_list_counts_a_review_that_could_be_lost),
         TEST(no_list_leaves_out_an_actor_whose_resumption_could_be_lost),
         TEST(no_list_leaves_out_a_token_whose_revocation_could_be_lost),
+        TEST(a_retry_of_another_body_is_told_no_earlier_than_the_first_is_durable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
