@@ -36,6 +36,7 @@ struct asker {
     struct str key_id;           /* "key_…", for events */
     struct str token_actor;      /* a token: the actor it was minted for; absent: a key */
     struct str token_acting_for; /* and for whom, or for nobody */
+    struct id token;             /* which */
     bool sees_all;               /* reviewer, admin: whatever is in its tenant */
 };
 
@@ -63,6 +64,8 @@ struct call {
     struct arena *arena;
     struct str tenant;
     struct asker asker;
+    /* of enqueue and redeem: for which actor it is asked; absent: for a person */
+    struct str for_actor;
     struct str records[CALL_RECORDS_MAX]; /* events that become history if the answer is yes */
     /* delta entries of home's (uses, counts) that go with them; or absent */
     struct str spent;

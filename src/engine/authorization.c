@@ -250,6 +250,7 @@ static void enqueue(struct authorization *a)
     bool is_user = p->kind == SUBJECT_USER;
     c->tenant = p->tenant;
     c->asker = trip_asker(&a->caller);
+    c->for_actor = p->actor;
     c->records[0] = d->record;
     c->records[1] = d->beside;
     c->spent = spent_delta(a);
@@ -354,6 +355,7 @@ static void redeem(struct authorization *a)
     struct call *c = &a->errand.call;
     c->tenant = a->ask.policy.tenant;
     c->asker = trip_asker(&a->caller);
+    c->for_actor = a->ask.policy.actor;
     c->records[0] = a->d.record;
     c->records[1] = a->d.beside;
     c->spent = spent_delta(a);

@@ -171,6 +171,20 @@ static void number(struct worker *w, struct call *c)
         c->actor.ordinal = worker_ordinal(w);
 }
 
+/* Home looked before it sent the call, which may have lain here since without room for its record:
+ * what everybody was told of meanwhile holds. */
+static enum err overtaken(struct worker *w, const struct call *c)
+{
+    const struct token_claims token = {
+        .id = c->asker.token, .tenant = c->tenant, .actor = c->asker.token_actor};
+    if (c->kind != CALL_ENQUEUE && c->kind != CALL_REDEEM) return ERR_OK;
+    if (!str_is_absent(token.actor) && worker_token_is_dead(w, &token))
+        return ERR_CREDENTIAL_REVOKED;
+    bool is_stopped =
+        !str_is_absent(c->for_actor) && worker_actor_is_suspended(w, c->tenant, c->for_actor);
+    return is_stopped ? ERR_ACTOR_SUSPENDED : ERR_OK;
+}
+
 /* True: answered, and nothing but its block may keep the answer. */
 static bool run(struct worker *w, struct call *c)
 {
@@ -179,8 +193,11 @@ static bool run(struct worker *w, struct call *c)
     /* It is done now, not when it was asked for: whoever asked may have waited long. */
     c->now_ms = later(c->now_ms, world_now_ms());
     number(w, c);
-    do err = step(w, c);
-    while (err == ERR_OK && !c->answered && o->effects.again);
+    err = overtaken(w, c);
+    if (err == ERR_OK) {
+        do err = step(w, c);
+        while (err == ERR_OK && !c->answered && o->effects.again);
+    }
     if (err == ERR_FULL) {
         put(&o->held, c);
         return false;

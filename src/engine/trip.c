@@ -72,6 +72,7 @@ struct asker trip_asker(const struct caller *c)
     if (c->token != NULL) {
         who.token_actor = c->token->actor;
         who.token_acting_for = c->token->acting_for;
+        who.token = c->token->id;
     }
     return who;
 }

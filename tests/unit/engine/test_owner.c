@@ -263,8 +263,7 @@ static struct call about_review(struct scene *s, enum call_kind kind, struct id 
     return c;
 }
 
-/* One that may be redeemed for so long. */
-static struct review_facts approved_review(struct scene *s, uint64_t good_for_ms)
+static struct call new_review(struct scene *s, uint64_t good_for_ms)
 {
     uint64_t now_ms = world_now_ms();
     struct id id = slot_id(id_make(now_ms, &s->w->api.chance), 0);
@@ -283,6 +282,15 @@ static struct review_facts approved_review(struct scene *s, uint64_t good_for_ms
                                             .expires_ms = now_ms + 60000,
                                             .good_for_ms = good_for_ms,
                                             .state = REVIEW_PENDING};
+    c.for_actor = STR("bot");
+    return c;
+}
+
+/* One that may be redeemed for so long. */
+static struct review_facts approved_review(struct scene *s, uint64_t good_for_ms)
+{
+    struct call c = new_review(s, good_for_ms);
+    struct id id = c.enqueue.facts.id;
     assert_true(owner_ask(s->w, &c));
     assert_int_equal(c.err, ERR_OK);
     c = about_review(s, CALL_APPROVE, id);
@@ -294,13 +302,20 @@ static struct review_facts approved_review(struct scene *s, uint64_t good_for_ms
     return c.review.facts;
 }
 
+static struct call redemption(struct scene *s, struct id review)
+{
+    struct call c = about_review(s, CALL_REDEEM, review);
+    c.for_actor = STR("bot");
+    c.records[0] = STR("{\"kind\":\"decision\"}");
+    c.records[1] = STR("{\"kind\":\"review.redeemed\"}");
+    return c;
+}
+
 static void an_approval_is_not_used_after_its_time_however_long_the_call_was_held(void **state)
 {
     struct scene *s = *state;
     struct review_facts review = approved_review(s, 2000);
-    struct call c = about_review(s, CALL_REDEEM, review.id);
-    c.records[0] = STR("{\"kind\":\"decision\"}");
-    c.records[1] = STR("{\"kind\":\"review.redeemed\"}");
+    struct call c = redemption(s, review.id);
     fill_all_blocks(s);
     assert_false(owner_ask(s->w, &c));
     assert_int_equal(s->w->owner.held.count, 1);
@@ -311,6 +326,65 @@ static void an_approval_is_not_used_after_its_time_however_long_the_call_was_hel
     assert_true(c.answered);
     assert_int_equal(c.err, ERR_NOT_REDEEMABLE);
     assert_int_equal(c.review.facts.state, REVIEW_EXPIRED);
+}
+
+static void told(struct scene *s, const struct effect_notice *n)
+{
+    revoked_log_append(s->rig->engine.revoked, n);
+    assert_true(revoked_view_take(s->w->revoked, world_now_ms()));
+}
+
+/* A new review and a redemption that are held while that is told; how both end. */
+static void held_while(struct scene *s, struct id token, const struct effect_notice *n,
+                       enum err expected)
+{
+    struct call all[] = {redemption(s, approved_review(s, 60000).id), new_review(s, 60000)};
+    struct shard_totals before, after;
+    fill_all_blocks(s);
+    shard_totals(s->w->owner.shard, &before);
+    for (unsigned i = 0; i < 2; i++) {
+        all[i].asker.token = token;
+        all[i].asker.token_actor = STR("bot");
+        assert_false(owner_ask(s->w, &all[i]));
+    }
+    told(s, n);
+    atomic_store(&s->rig->write_stopped, false);
+    while (!worker_has_room(s->w)) sched_yield();
+    owner_retry(s->w);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(all[i].answered);
+        assert_int_equal(all[i].err, expected);
+    }
+    shard_totals(s->w->owner.shard, &after);
+    assert_int_equal(after.reviews, before.reviews);
+}
+
+static void a_held_call_of_a_token_that_was_revoked_meanwhile_changes_nothing(void **state)
+{
+    struct scene *s = *state;
+    struct id token = id_make(world_now_ms(), &s->w->api.chance);
+    held_while(s, token,
+               &(struct effect_notice){.kind = NOTICE_TOKEN_REVOKED,
+                                       .token = token,
+                                       .expires_ms = world_now_ms() + 60000},
+               ERR_CREDENTIAL_REVOKED);
+}
+
+/* In whatever spelling: the shard knows of its own alone. */
+static void a_held_call_for_an_actor_that_was_suspended_meanwhile_changes_nothing(void **state)
+{
+    struct scene *s = *state;
+    struct call c = redemption(s, approved_review(s, 60000).id);
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, &c));
+    told(s, &(struct effect_notice){.kind = NOTICE_ACTOR_SUSPENDED,
+                                    .tenant = STR("acme"),
+                                    .actor = STR("BOT"),
+                                    .at_ms = world_now_ms()});
+    atomic_store(&s->rig->write_stopped, false);
+    while (!worker_has_room(s->w)) sched_yield();
+    owner_retry(s->w);
+    assert_int_equal(c.err, ERR_ACTOR_SUSPENDED);
 }
 
 int main(void)
@@ -326,6 +400,8 @@ int main(void)
         TEST(a_suspension_is_answered_when_it_is_durable_and_all_have_seen_it),
         TEST(whoever_repeats_a_suspension_is_told_no_earlier),
         TEST(an_approval_is_not_used_after_its_time_however_long_the_call_was_held),
+        TEST(a_held_call_of_a_token_that_was_revoked_meanwhile_changes_nothing),
+        TEST(a_held_call_for_an_actor_that_was_suspended_meanwhile_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
