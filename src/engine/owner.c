@@ -154,9 +154,11 @@ static enum err step(struct worker *w, struct call *c)
     return ERR_OK;
 }
 
+/* Makes it, or tells of it. */
 static bool is_about_revocation(enum call_kind k)
 {
-    return k == CALL_REVOKE || k == CALL_SUSPEND || k == CALL_RESUME;
+    return k == CALL_REVOKE || k == CALL_SUSPEND || k == CALL_RESUME || k == CALL_TOKEN_GET ||
+           k == CALL_TOKEN_LIST || k == CALL_ACTOR_LIST;
 }
 
 /* Its place in lists, given by the thread that files it right after: whoever then asks this shard
@@ -207,7 +209,7 @@ static bool run(struct worker *w, struct call *c)
         c->answered = true;
     }
     if (!c->answered) return false;
-    /* Whoever repeats a revocation is told no earlier than whoever made it. */
+    /* Whoever repeats a revocation, or looks for it, is told no earlier than whoever made it. */
     if (is_about_revocation(c->kind)) c->place = o->place;
     if (c->kind == CALL_RESUME && c->err == ERR_OK) {
         put(&o->resumed, c);

@@ -283,6 +283,32 @@ static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **s
     people_leave(&p);
 }
 
+/* ---- what not everybody knows of yet ---- */
+
+/* Or who is told so would be let in all the same, there. */
+static void a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, THIRD);
+    char body[TOKEN_TEXT_MAX + 32];
+    struct client *late = client_of(r, AWAY);
+    assert_int_equal(client_call(late, "GET", "/livez", RIG_AGENT, ""), 200);
+    stop(r, AWAY);
+    end_token(p.asks, &p.token);
+    hears_of_revocation(p.probes, &p.token, p.actor);
+    snprintf(body, sizeof body, "{\"token\":\"%s\"}", p.token.text);
+    client_say(p.probes, "POST", "/v1/tokens/introspect", RIG_AGENT, NULL, body);
+    assert_true(is_silent(p.probes));
+    go_on();
+    assert_int_equal(client_hear(p.probes), 200);
+    assert_string_equal(p.probes->body, "{\"active\":false}");
+    ask(late, p.token.text, "get_order", p.actor);
+    assert_int_equal(client_hear(late), 401);
+    assert_int_equal(client_hear(p.asks), 200);
+    client_close(late);
+    people_leave(&p);
+}
+
 /* ---- what is not durable yet ---- */
 
 /* What changed is written, and nothing is synced: who looks now is told nothing before it is. */
@@ -388,6 +414,7 @@ int main(void)
         TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
+        TEST(a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more),
         TEST(no_list_leaves_out_a_review_whose_resolution_could_be_lost),
         TEST(no_list_counts_a_review_that_could_be_lost),
         TEST(no_list_leaves_out_an_actor_whose_resumption_could_be_lost),

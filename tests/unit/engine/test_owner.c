@@ -253,6 +253,28 @@ static void whoever_repeats_a_suspension_is_told_no_earlier(void **state)
     assert_ptr_equal(mailbox_take(s->rig->engine.post, 2, &more), &again);
 }
 
+static void whoever_looks_who_is_suspended_is_told_no_earlier(void **state)
+{
+    struct scene *s = *state;
+    struct owner *o = &s->w->owner;
+    struct call first = suspension(s, "bot", 1), look = suspension(s, "", 2);
+    bool more;
+    look.kind = CALL_ACTOR_LIST;
+    memset(&look.list, 0, sizeof look.list);
+    look.list.limit = 10;
+    owner_receive(s->w, &first);
+    owner_receive(s->w, &look);
+    assert_int_equal(look.list.count, 1);
+    assert_int_equal(o->unseen.count, 2);
+    see_all(s, 0, RIG_WORKERS);
+    owner_seen(s->w);
+    assert_int_equal(o->unseen.count, 0);
+    until_durable(s, look.mark);
+    owner_durable(s->w, look.mark);
+    assert_ptr_equal(mailbox_take(s->rig->engine.post, 1, &more), &first);
+    assert_ptr_equal(mailbox_take(s->rig->engine.post, 2, &more), &look);
+}
+
 static struct call about_review(struct scene *s, enum call_kind kind, struct id review)
 {
     struct call c = suspension(s, "", 0);
@@ -399,6 +421,7 @@ int main(void)
         TEST(a_held_call_can_be_taken_back),
         TEST(a_suspension_is_answered_when_it_is_durable_and_all_have_seen_it),
         TEST(whoever_repeats_a_suspension_is_told_no_earlier),
+        TEST(whoever_looks_who_is_suspended_is_told_no_earlier),
         TEST(an_approval_is_not_used_after_its_time_however_long_the_call_was_held),
         TEST(a_held_call_of_a_token_that_was_revoked_meanwhile_changes_nothing),
         TEST(a_held_call_for_an_actor_that_was_suspended_meanwhile_changes_nothing),
