@@ -10,6 +10,7 @@ import datetime
 import itertools
 import json
 import os
+import select
 import shutil
 import sqlite3
 import time
@@ -120,6 +121,76 @@ def test_a_disk_that_stands_still_is_a_polite_503_and_goes_on_by_itself(fleet, t
     eventually(lambda: one.health()["checks"]["journal"] == "ok", "and says so")
     verdict = one.check()
     assert set(verdict.refused) <= {(503, "overloaded")}, verdict.refused
+    one.stop()
+
+
+def test_nothing_that_is_read_while_the_disk_stands_still_is_gone_after_a_crash(fleet, tmp_path):
+    """Changes wait for the disk, and nobody is answered. Whoever looks meanwhile, on whichever reactor, is told what a kill cannot take back."""
+    still = tmp_path / "still"
+    one = fleet(engine=["--journal.stall", "10m"], engine_environment=on_a_disk_that_can_stop(still))
+    keys = {"rita": one.reviewer, **one.stack.keys}
+
+    def sent(who, method, path, body=None, retry=None):
+        wire = one.stack.at_engine(keys[who]).open()
+        wire.send(wire.encode(method, path, body, retry and {"Idempotency-Key": retry}))
+        return wire
+
+    def told(*request):
+        wire = sent(*request)
+        reply = wire.read_reply()
+        wire.close()
+        return reply
+
+    def asked(name):
+        return told("agent", "POST", clients.AGENT, {"action": "issue_refund", "actor": name}).json["review_id"]
+
+    reviews = {name: asked(name) for name in ("approved", "denied", "cancelled", "redeemed", "suspended", "untouched")}
+    assert told("rita", "POST", f"/v1/queue/{reviews['redeemed']}/approve").status == 200
+    assert told("admin", "POST", "/v1/actors/resumed/suspend").status == 200
+    token = told("agent", "POST", "/v1/tokens/mint", {"scope": "get_*", "ttl_seconds": 3600}).json
+    redemption = ("agent", "POST", f"/v1/queue/{reviews['redeemed']}/redeem", {"action": "issue_refund", "actor": "redeemed"}, "once")
+    still.touch()
+    changes = [sent("rita", "POST", f"/v1/queue/{reviews['approved']}/approve"),
+               sent("rita", "POST", f"/v1/queue/{reviews['denied']}/deny"),
+               sent("agent", "POST", f"/v1/queue/{reviews['cancelled']}/cancel"),
+               sent(*redemption),
+               sent("admin", "POST", "/v1/actors/suspended/suspend"),
+               sent("admin", "POST", "/v1/actors/resumed/resume"),
+               sent("agent", "DELETE", f"/v1/tokens/{token['token_id']}"),
+               sent("agent", "POST", "/v1/tokens/mint", {"scope": "get_*"}, "once"),
+               sent("agent", "POST", clients.AGENT, {"action": "issue_refund", "actor": "new", "trace_id": "new"})]
+    untouched = ("rita", "GET", f"/v1/queue/{reviews['untouched']}")
+
+    def every_reactor_has_beaten():
+        for wire in [sent(*untouched) for _ in range(32)]:
+            assert wire.read_reply().status == 200
+            wire.close()
+
+    every_reactor_has_beaten()
+    looks = [*(("rita", "GET", f"/v1/queue/{review}") for review in reviews.values()),
+             ("rita", "GET", "/v1/queue/new"),
+             ("rita", "GET", f"/v1/queue/{reviews['approved']}/wait?timeout_ms=0"),
+             *(("rita", "GET", f"/v1/queue{query}") for query in ("", "/pending", "/pending?limit=1", "/pending?actor=denied", "?status=approved")),
+             ("admin", "GET", "/v1/actors"),
+             ("admin", "GET", "/v1/tokens"), ("admin", "GET", "/v1/tokens?active=true"),
+             ("agent", "POST", "/v1/tokens/introspect", {"token": token["token"]}),
+             ("agent", "POST", "/v1/tokens/mint", {"scope": "get_*"}, "once"),
+             ("agent", "POST", "/v1/tokens/mint", {"scope": "*"}, "once"),
+             ("rita", "POST", f"/v1/queue/{reviews['approved']}/approve"), ("rita", "POST", f"/v1/queue/{reviews['approved']}/deny"),
+             ("admin", "POST", "/v1/actors/resumed/resume"), redemption]
+    waiting = [sent(*look) for look in looks]
+    every_reactor_has_beaten()
+    every_reactor_has_beaten()
+    answered = select.select([wire.socket for wire in (*changes, *waiting)], [], [], 0)[0]
+    assert not [wire for wire in changes if wire.socket in answered]
+    answers = [(look, wire.read_reply()) for look, wire in zip(looks, waiting) if wire.socket in answered]
+    one.kill("engine")
+    still.unlink()
+    one.revive("engine")
+    for look, before in answers:
+        after = told(*look)
+        assert (after.status, after.body) == (before.status, before.body), look
+    assert untouched in [look for look, _ in answers]
     one.stop()
 
 
