@@ -85,7 +85,8 @@ static void bundle_done(struct job *j)
     const struct bundle_detail *d = j->detail;
     if (j->err == ERR_OK) tag_learn(&p->bundle_tags, d->key_id, j->etag, d->revision);
     if (j->err == ERR_OK && d->node_size > 0 && !d->is_believed)
-        followers_saw(p, str_of(d->node, d->node_size), j->status == 304 ? d->revision : 0);
+        followers_saw(p, str_of(d->node, d->node_size), d->key_id,
+                      j->status == 304 ? d->revision : 0);
     job_answer(j);
 }
 
@@ -96,7 +97,7 @@ static void wait_leave(struct job *j)
     link_remove(&j->link);
     loop_timer_stop(p->loop, &j->timer);
     p->bundle_wait_count--;
-    if (d->node_size > 0) followers_waited(p, str_of(d->node, d->node_size));
+    if (d->node_size > 0) followers_waited(p, str_of(d->node, d->node_size), d->key_id);
 }
 
 static void wait_due(struct loop_timer *t)
@@ -109,22 +110,14 @@ static void wait_due(struct loop_timer *t)
     job_answer(j);
 }
 
-/* What the waiting engine's key may still do was asked long ago: it may have been revoked since. */
-static bool key_holds(struct platform *p, const struct bundle_detail *d)
-{
-    const struct key *k = key_table_get(p->keys, d->key_id);
-    return k != NULL && k->revoked_at == 0 &&
-           (k->expires_at == 0 || world_expiry_ms(world_now_ms()) < k->expires_at);
-}
-
 void follow_changed(struct platform *p)
 {
     list_each (&p->bundle_waits, k, following) {
         struct job *j = link_owner(k, struct job, link);
         wait_leave(j);
-        if (!http_token_alive(p->server, j->token))
-            job_destroy(j);
-        else if (!key_holds(p, j->detail))
+        if (!http_token_alive(p->server, j->token)) job_destroy(j);
+        /* what it may still do was asked long ago */
+        else if (!platform_key_holds(p, ((const struct bundle_detail *)j->detail)->key_id))
             job_refuse(j, ERR_CREDENTIAL_REVOKED, "the key has ended while it waited");
         else if (!job_queue(j, QUEUE_READER))
             job_refuse(j, ERR_OVERLOADED, "too many requests wait for the store already");
@@ -190,7 +183,7 @@ void bundle_handle(void *context, struct http_exchange *x)
     d->is_believed = revision != 0;
     j->done = bundle_done;
     if (d->node_size > 0 && d->is_believed)
-        followers_saw(p, str_of(d->node, d->node_size), revision);
+        followers_saw(p, str_of(d->node, d->node_size), d->key_id, revision);
     /* It may run what this thread has not heard of yet: then there is nothing newer either. */
     bool waits = revision != 0 && revision >= p->revision && seconds > 0 && !p->draining &&
                  p->bundle_wait_count < BUNDLE_WAITS_MAX;

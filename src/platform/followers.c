@@ -5,6 +5,7 @@
  * deciding by what it has. */
 #include "platform/followers.h"
 
+#include "base/log.h"
 #include "platform/platform.h"
 
 enum {
@@ -37,6 +38,70 @@ static struct follower *find_or_add(struct followers *all, struct str node)
     *f = (struct follower){.node_size = node.size};
     memcpy(f->node, node.bytes, node.size);
     return f;
+}
+
+/* ---- who speaks for one ---- */
+
+/* Whoever has this key; a new one takes the place of who was silent the longest. */
+static struct follower_voice *voice_of(struct follower *f, struct id key)
+{
+    struct follower_voice *v = &f->voices[0];
+    for (size_t i = 0; i < FOLLOWER_VOICES; i++) {
+        if (f->voices[i].heard_at != 0 && id_equal(f->voices[i].key, key)) return &f->voices[i];
+        if (f->voices[i].heard_at < v->heard_at) v = &f->voices[i];
+    }
+    *v = (struct follower_voice){.key = key};
+    return v;
+}
+
+/* A key that has ended speaks for nobody: its engine has another one now. */
+static bool is_heard(const struct platform *p, const struct follower_voice *v, uint64_t now_ms)
+{
+    return v->heard_at != 0 && v->heard_at + FOLLOWER_VOICE_MS >= now_ms &&
+           platform_key_holds(p, v->key);
+}
+
+/* How many speak for it now; the oldest revision that one of them runs. */
+static size_t listen_to(const struct platform *p, const struct follower *f, uint64_t now_ms,
+                        uint64_t *ret_oldest)
+{
+    size_t count = 0;
+    *ret_oldest = UINT64_MAX;
+    for (size_t i = 0; i < FOLLOWER_VOICES; i++) {
+        const struct follower_voice *v = &f->voices[i];
+        if (!is_heard(p, v, now_ms)) continue;
+        count++;
+        if (v->revision < *ret_oldest) *ret_oldest = v->revision;
+    }
+    return count;
+}
+
+/* An engine that was given another key does not come back with the one before. */
+static void tell_shared(struct follower *f, const struct follower_voice *back)
+{
+    char text[ID_TEXT + 1] = "", other[ID_TEXT + 1] = "", node[NODE_BYTES_MAX + 1] = "";
+    if (f->is_shared_told) return;
+    f->is_shared_told = true;
+    id_write("key_", back->key, text);
+    id_write("key_", f->latest->key, other);
+    memcpy(node, f->node, f->node_size);
+    log_line(LOG_WARNING, "node_shared", "node", node, "key", text, "other", other, "why",
+             "two keys ask for the bundle under this name: two engines have it, or somebody else "
+             "has a key for it; what it has of a revocation goes by the older of what they run",
+             NULL);
+}
+
+static void hear(struct platform *p, struct follower *f, struct id key, uint64_t revision)
+{
+    uint64_t now_ms = world_now_ms();
+    struct follower_voice *v = voice_of(f, key);
+    bool comes_back = v->heard_at != 0 && f->latest != NULL && f->latest != v;
+    v->revision = revision;
+    v->heard_at = f->seen_at = now_ms;
+    size_t count = listen_to(p, f, now_ms, &f->revision);
+    if (count > 1 && comes_back) tell_shared(f, v);
+    if (count == 1) f->is_shared_told = false;
+    f->latest = v;
 }
 
 /* ---- who is behind ---- */
@@ -165,18 +230,18 @@ void followers_stop(struct platform *p)
     note_due(&p->followers.note);
 }
 
-void followers_saw(struct platform *p, struct str node, uint64_t revision)
+void followers_saw(struct platform *p, struct str node, struct id key, uint64_t revision)
 {
     struct follower *f = find_or_add(&p->followers, node);
-    f->revision = revision;
-    f->seen_at = world_now_ms();
+    hear(p, f, key, revision);
     if (is_news(f)) note_soon(p);
     recheck(p);
 }
 
-void followers_waited(struct platform *p, struct str node)
+void followers_waited(struct platform *p, struct str node, struct id key)
 {
-    find_or_add(&p->followers, node)->seen_at = world_now_ms();
+    struct follower *f = find_or_add(&p->followers, node);
+    f->seen_at = voice_of(f, key)->heard_at = world_now_ms();
 }
 
 /* ---- out of the store ---- */
@@ -186,6 +251,7 @@ static void learn(struct platform *p, const struct follower_row *rows, size_t co
 {
     for (size_t i = 0; i < count; i++) {
         const struct follower_row *row = &rows[i];
+        uint64_t oldest;
         if (row->node.size > NODE_BYTES_MAX) continue;
         struct follower *f = find_or_add(&p->followers, row->node);
         if (row->revision <= f->revision && row->seen_at <= f->seen_at) continue;
@@ -193,6 +259,9 @@ static void learn(struct platform *p, const struct follower_row *rows, size_t co
         f->revision = f->noted_revision = row->revision;
         f->noted_at = row->seen_at;
         if (row->seen_at > f->seen_at) f->seen_at = row->seen_at;
+        /* But not for two who both ask here. */
+        if (listen_to(p, f, world_now_ms(), &oldest) > 1 && oldest < f->revision)
+            f->revision = oldest;
     }
 }
 

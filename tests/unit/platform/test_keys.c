@@ -199,11 +199,51 @@ static void a_rotation_without_overlap_names_them_too(void **state)
 }
 
 /* An engine's question; with what it runs where `etag` is given. */
-static void ask_bundle(struct rig *r, const char *node, const char *etag)
+static void ask_bundle_with(struct rig *r, const char *key, const char *node, const char *etag)
 {
     struct extra with = {{"Writ-Node", "If-None-Match"}, {node, etag}, NULL};
     if (etag == NULL) with.names[1] = NULL;
-    call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &with);
+    call_with(r, key, "GET", "/api/v1/bundle", (struct str){0}, &with);
+}
+
+static void ask_bundle(struct rig *r, const char *node, const char *etag)
+{
+    ask_bundle_with(r, r->keys[ENGINE], node, etag);
+}
+
+/* Asks for the bundle, and again with what came. */
+static void ask_and_follow(struct rig *r, const char *key, const char *node)
+{
+    char etag[96];
+    ask_bundle_with(r, key, node, NULL);
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    ask_bundle_with(r, key, node, etag);
+    assert_status(r, 304);
+}
+
+static void another_key_does_not_say_for_an_engine_that_it_has_followed(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ROOT, "POST", KEYS,
+              "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"ingest\"],"
+              "\"tenants\":[\"*\"],\"nodes\":[\"*\"]}");
+    const char *other = credential(r);
+    struct str other_id = last_id(r);
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    struct str id = last_id(r);
+    ask_and_follow(r, r->keys[ENGINE], "node-1");
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    ask_and_follow(r, other, "node-1");
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    assert_string_equal(r->body.bytes, "{\"behind\":[\"node-1\"],\"revoked\":true}");
+    ask_and_follow(r, r->keys[ENGINE], "node-1");
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    assert_string_equal(r->body.bytes, "{\"behind\":[],\"revoked\":true}");
+    /* A key that has ended is not waited for. */
+    assert_int_equal(revoke_key(r, ROOT, other_id), 200);
+    ask_and_follow(r, r->keys[ENGINE], "node-1");
+    assert_int_equal(revoke_key(r, ROOT, other_id), 200);
+    assert_string_equal(r->body.bytes, "{\"behind\":[],\"revoked\":true}");
 }
 
 static void who_was_behind_before_a_restart_is_behind_after_it(void **state)
@@ -701,6 +741,7 @@ int main(void)
         TEST(a_revoked_key_is_dead_with_the_answer),
         TEST(a_revocation_names_engines_that_are_behind),
         TEST(a_rotation_without_overlap_names_them_too),
+        TEST(another_key_does_not_say_for_an_engine_that_it_has_followed),
         TEST(who_was_behind_before_a_restart_is_behind_after_it),
         TEST(what_an_engine_has_is_not_sent_again_by_another_platform_or_after_a_restart),
         TEST(another_keys_tag_of_the_same_revision_proves_nothing),
