@@ -681,15 +681,13 @@ enum err policy_store_rows(struct store *s, struct str tenant,
 }
 
 enum err policy_store_rows_elsewhere(struct store *s, struct str tenant, struct str principal,
-                                     struct str directory,
                                      void (*each)(void *context, const struct policy_row *row),
                                      void *context, struct fault *f)
 {
     struct statement *q = database_statement(
-        s->database, ROWS " WHERE p.tenant_id <> ?1 AND p.updated_by = ?2 AND p.directory = ?3"
-                          " ORDER BY p.tenant_id, p.name");
+        s->database,
+        ROWS " WHERE p.tenant_id <> ?1 AND p.updated_by = ?2 ORDER BY p.tenant_id, p.name");
     bind_text(q, 1, tenant);
     bind_text(q, 2, principal);
-    bind_text(q, 3, directory);
     return each_row(s, q, each, context, f);
 }

@@ -78,10 +78,8 @@ struct policy_row {
 enum err policy_store_rows(struct store *s, struct str tenant,
                            void (*each)(void *context, const struct policy_row *row), void *context,
                            struct fault *f);
-/* The same of all other tenants, by tenant and name: what `principal` was the last to change, and
- * has from `directory`. */
+/* The same of all other tenants, by tenant and name: what `principal` was the last to change. */
 enum err policy_store_rows_elsewhere(struct store *s, struct str tenant, struct str principal,
-                                     struct str directory,
                                      void (*each)(void *context, const struct policy_row *row),
                                      void *context, struct fault *f);
 

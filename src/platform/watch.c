@@ -62,7 +62,8 @@ void watch_store_moved(struct watch *w, bool by_others)
 {
     if (w == NULL) return;
     const struct watch_known *k = &w->known;
-    if (by_others || k->failure[0] != '\0' || k->strangers[0] != '\0' || k->elsewhere[0] != '\0')
+    if (by_others || k->failure[0] != '\0' || k->strangers[0] != '\0' ||
+        k->elsewhere.text[0] != '\0')
         told(w);
 }
 
@@ -117,7 +118,8 @@ static void write_health(struct watch *w)
     size_t count = refused_count(k), told = 0;
     if (k->failure[0] != '\0') buf_printf(&b, "%s", k->failure);
     if (k->strangers[0] != '\0') buf_printf(&b, "%s%s", b.size > 0 ? "; " : "", k->strangers);
-    if (k->elsewhere[0] != '\0') buf_printf(&b, "%s%s", b.size > 0 ? "; " : "", k->elsewhere);
+    if (k->elsewhere.text[0] != '\0')
+        buf_printf(&b, "%s%s", b.size > 0 ? "; " : "", k->elsewhere.text);
     if (count > 0)
         buf_printf(&b, "%s%zu file%s not in force as %s: ", b.size > 0 ? "; " : "", count,
                    count == 1 ? " is" : "s are", count == 1 ? "it is there" : "they are there");
@@ -197,21 +199,26 @@ static void end_look(struct job *j)
     job_destroy(j);
 }
 
+static void log_elsewhere(const struct watch_elsewhere *now, const struct watch_elsewhere *before)
+{
+    if (now->text[0] == '\0') return;
+    if (strcmp(now->text, before->text) == 0 && strcmp(now->tenant, before->tenant) == 0) return;
+    log_line(LOG_WARNING, "policies_dir", "why", now->text, "tenant", now->tenant, NULL);
+}
+
 static void look_done(struct job *j)
 {
     struct watch_scan *s = j->detail;
     struct watch *w = j->platform->watch;
     struct watch_known old = w->known;
     bool failed = s->after.failure[0] != '\0', again = s->again;
-    bool strange = s->after.strangers[0] != '\0', elsewhere = s->after.elsewhere[0] != '\0';
+    bool strange = s->after.strangers[0] != '\0';
     if (failed && strcmp(old.failure, s->after.failure) != 0)
         log_line(LOG_ERROR, "policies_dir", "why", s->after.failure, NULL);
     if (strange && strcmp(old.strangers, s->after.strangers) != 0)
         log_line(LOG_WARNING, "policies_dir", "why", s->after.strangers, NULL);
-    if (elsewhere && (strcmp(old.elsewhere, s->after.elsewhere) != 0 ||
-                      strcmp(old.elsewhere_tenant, s->after.elsewhere_tenant) != 0))
-        log_line(LOG_WARNING, "policies_dir", "why", s->after.elsewhere, "tenant",
-                 s->after.elsewhere_tenant, NULL);
+    log_elsewhere(&s->after.elsewhere, &old.elsewhere);
+    log_elsewhere(&s->after.abroad, &old.abroad);
     w->known = s->after;
     s->after = old;
     w->is_under_way = false;

@@ -25,10 +25,16 @@
 enum { ROWS_MAX = 2 * LIMIT_POLICIES_PER_TENANT, TOLD_MAX = 3 };
 
 /* Policies of other tenants, while they are counted. */
-struct elsewhere {
-    struct watch_known *known;
+struct counting {
+    struct watch_elsewhere *into;
     size_t count;
     struct buf names; /* of the first TOLD_MAX */
+    char bytes[TOLD_MAX * (POLICY_NAME_MAX + 2) + 1];
+};
+
+struct elsewhere {
+    struct str directory;
+    struct counting here, abroad; /* from this directory; from others */
 };
 
 /* ---- reading ---- */
@@ -88,39 +94,59 @@ static void own_rows(struct watch_scan *s)
     }
 }
 
-/* What the directory has put in force while policies.tenant was another: its files change that no
- * more, so it would go on allowing what they no longer say. */
 static void keep_elsewhere(void *context, const struct policy_row *row)
 {
     struct elsewhere *e = context;
-    struct watch_known *k = e->known;
-    if (e->count++ == 0 && row->tenant.size < sizeof k->elsewhere_tenant)
-        memcpy(k->elsewhere_tenant, row->tenant.bytes, row->tenant.size);
-    if (e->count <= TOLD_MAX)
-        buf_printf(&e->names, "%s%.*s", e->count == 1 ? "" : ", ", STR_FORMAT(row->name));
+    struct counting *c = str_equal(row->directory, e->directory) ? &e->here : &e->abroad;
+    if (c->count++ == 0 && row->tenant.size < sizeof c->into->tenant)
+        memcpy(c->into->tenant, row->tenant.bytes, row->tenant.size);
+    if (c->count <= TOLD_MAX)
+        buf_printf(&c->names, "%s%.*s", c->count == 1 ? "" : ", ", STR_FORMAT(row->name));
+}
+
+static void count_into(struct counting *c, struct watch_elsewhere *into)
+{
+    c->into = into;
+    c->names = buf_over(c->bytes, sizeof c->bytes);
+}
+
+/* What the directory has put in force while policies.tenant was another: its files change that no
+ * more, so it would go on allowing what they no longer say. */
+static void tell_elsewhere(const struct counting *c)
+{
+    if (c->count == 0) return;
+    snprintf(c->into->text, sizeof c->into->text,
+             "%zu polic%s in force from this directory in another tenant, where no file changes "
+             "%s: %.*s%s; set policies.tenant back, or DELETE %s there",
+             c->count, c->count == 1 ? "y is" : "ies are", c->count == 1 ? "it" : "them",
+             STR_FORMAT(buf_view(&c->names)), c->count > TOLD_MAX ? ", …" : "",
+             c->count == 1 ? "it" : "them");
+}
+
+/* The same where policies.dir was another as well. It may as well be the work of another platform,
+ * which is well. */
+static void tell_abroad(const struct counting *c)
+{
+    if (c->count == 0) return;
+    snprintf(c->into->text, sizeof c->into->text,
+             "%zu polic%s in force from another directory in another tenant: %.*s%s; where no "
+             "platform has that directory and tenant any more, no file changes %s: DELETE %s there",
+             c->count, c->count == 1 ? "y is" : "ies are", STR_FORMAT(buf_view(&c->names)),
+             c->count > TOLD_MAX ? ", …" : "", c->count == 1 ? "it" : "them",
+             c->count == 1 ? "it" : "them");
 }
 
 static enum err find_elsewhere(struct watch_scan *s, struct store *store, struct fault *f)
 {
-    struct watch_known *k = &s->after;
-    char names[TOLD_MAX * (POLICY_NAME_MAX + 2) + 1];
-    struct elsewhere e = {.known = k, .names = buf_over(names, sizeof names)};
-    enum err err = policy_store_rows_elsewhere(store, s->tenant, STR(FILES_PRINCIPAL), s->directory,
-                                               keep_elsewhere, &e, f);
-    if (err != ERR_OK || e.count == 0) return err;
-    snprintf(k->elsewhere, sizeof k->elsewhere,
-             "%zu polic%s in force from this directory in another tenant, where no file changes "
-             "%s: %.*s%s; set policies.tenant back, or DELETE %s there",
-             e.count, e.count == 1 ? "y is" : "ies are", e.count == 1 ? "it" : "them",
-             STR_FORMAT(buf_view(&e.names)), e.count > TOLD_MAX ? ", …" : "",
-             e.count == 1 ? "it" : "them");
+    struct elsewhere e = {.directory = s->directory};
+    count_into(&e.here, &s->after.elsewhere);
+    count_into(&e.abroad, &s->after.abroad);
+    enum err err =
+        policy_store_rows_elsewhere(store, s->tenant, STR(FILES_PRINCIPAL), keep_elsewhere, &e, f);
+    if (err != ERR_OK) return err;
+    tell_elsewhere(&e.here);
+    tell_abroad(&e.abroad);
     return ERR_OK;
-}
-
-static void keep_found_elsewhere(struct watch_scan *s)
-{
-    memcpy(s->after.elsewhere, s->before.elsewhere, sizeof s->after.elsewhere);
-    memcpy(s->after.elsewhere_tenant, s->before.elsewhere_tenant, sizeof s->after.elsewhere_tenant);
 }
 
 bool watch_compare(struct watch_scan *s, struct store *store)
@@ -142,7 +168,8 @@ bool watch_compare(struct watch_scan *s, struct store *store)
         own_rows(s);
         return true;
     }
-    keep_found_elsewhere(s);
+    k->elsewhere = s->before.elsewhere;
+    k->abroad = s->before.abroad;
     for (size_t i = 0; i < s->before.owned_count; i++)
         k->owned[k->owned_count++] = s->before.owned[i];
     if (err == ERR_OK) return true;

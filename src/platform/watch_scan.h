@@ -49,6 +49,12 @@ struct watch_owned {
     uint64_t gone_ms; /* since when its file is gone; 0: it is there */
 };
 
+/* What directories have put in force in other tenants than this one's. */
+struct watch_elsewhere {
+    char text[640];                           /* "": nothing; names no tenant, health shows it */
+    char tenant[LIMIT_ID_CHARACTERS * 4 + 1]; /* the first of them, for the log */
+};
+
 struct watch_known {
     bool is_complete;         /* everything in the directory was looked at once */
     struct watch_file *files; /* by name of the file */
@@ -59,9 +65,8 @@ struct watch_known {
     bool is_stale;       /* they have to be compared again whatever the revision */
     char failure[384];   /* of the directory as a whole; "": none */
     char strangers[384]; /* policies that another directory has put there, without a file here */
-    /* what this directory has put in force in other tenants; health names none of these */
-    char elsewhere[640];
-    char elsewhere_tenant[LIMIT_ID_CHARACTERS * 4 + 1]; /* the first of them, for the log */
+    struct watch_elsewhere elsewhere; /* this directory */
+    struct watch_elsewhere abroad;    /* others: another platform's, perhaps; only for the log */
 };
 
 /* A policy in force, of whoever's making. */
@@ -119,8 +124,8 @@ enum watch_match {
     WATCH_OVERRIDDEN, /* another directory's file came into force since */
 };
 
-/* Fills `rows`, and after.owned and .elsewhere: what this directory has put in force. False: with
- * after.failure. */
+/* Fills `rows`, after.owned (what this directory has put in force), .elsewhere and .abroad. False:
+ * with after.failure. */
 bool watch_compare(struct watch_scan *scan, struct store *s);
 /* What has become of a file that was read and valid. */
 enum watch_match watch_match(const struct watch_scan *scan, const struct watch_file *f);

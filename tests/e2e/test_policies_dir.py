@@ -409,6 +409,26 @@ def test_what_the_directory_has_put_in_force_in_another_tenant_is_told(watched):
     assert w.policies() == {}
 
 
+def test_what_another_directory_has_put_in_force_in_another_tenant_is_logged(watched, tmp_path):
+    """And no check fails of it: it may be another platform's, which keeps it."""
+    w = watched({"base.yaml": ALLOW}, more=["--policies.tenant", "default"]).start()
+    w.is_in_force("base", ALLOW)
+    w.stack.platform.stop()
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    (newer / "other.yaml").write_text(DENY)
+    arguments = w.stack.platform.arguments
+    arguments[arguments.index("--policies.tenant") + 1] = "other"
+    arguments[arguments.index("--policies.dir") + 1] = str(newer)
+    w.stack.platform.start()
+    with w.stack.at_platform("root") as wire:
+        harness.eventually(lambda: wire.get("/api/v1/policies?tenant_id=other").json["count"] == 1, "the new one is in force")
+    (line,) = w.log("policies_dir")
+    assert line["why"] == ("1 policy is in force from another directory in another tenant: base; where no platform has that "
+                           "directory and tenant any more, no file changes it: DELETE it there")
+    assert line["tenant"] == "default" and w.told() == "ok"
+
+
 def test_two_directories_that_differ_do_not_overwrite_each_other_for_ever(watched, tmp_path):
     w = watched({"base.yaml": ALLOW}).start()
     w.is_in_force("base", ALLOW)
