@@ -144,9 +144,10 @@ enum err api_flag(const struct http_exchange *x, struct str name, bool *ret, str
 
 struct forward; /* one reactor's: address of the peer and what is under way */
 /* `address` is the configuration's and outlives it. Its name, if it has one, is looked up here,
- * which blocks, and again on a thread of its own while nobody answers there. */
+ * which blocks, and again on a thread of its own while nobody answers there. `connections`: how many
+ * clients the server may have. */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
-                               const char *address);
+                               const char *address, uint32_t connections);
 void forward_destroy(struct forward *f);
 /* Who reads, and so perhaps waits, is answered 503 from here on; changes go on
  * until they are answered. */

@@ -39,6 +39,7 @@ struct forward {
     struct loop_timer look;
     struct list under_way;
     size_t count, reads, waits, body_bytes;
+    size_t waits_most, waits_of_one_most;
     bool draining;
 };
 
@@ -89,8 +90,16 @@ static enum err find_peer(struct forward *f, struct fault *fault)
     return err;
 }
 
+/* A wait keeps a connection: all of them have three quarters, as the engine's own have
+ * (engine/waits.h), and those with one credential half. */
+static size_t part(uint32_t connections, unsigned quarters, size_t most)
+{
+    size_t part = (size_t)connections * quarters / 4;
+    return part > most ? most : part > 0 ? part : 1;
+}
+
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
-                               const char *address)
+                               const char *address, uint32_t connections)
 {
     struct forward *f = calloc(1, sizeof *f);
     check(f != NULL && address != NULL);
@@ -98,6 +107,8 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
     f->loop = l;
     f->server = server;
     f->name = address;
+    f->waits_most = part(connections, 3, WAITS_MAX);
+    f->waits_of_one_most = part(connections, 2, WAITS_OF_ONE_MAX);
     struct fault fault;
     if (find_peer(f, &fault) != ERR_OK)
         log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
@@ -252,16 +263,17 @@ static enum err find_room(struct forward *f, size_t body_bytes, bool reads, bool
                           uint64_t credential, struct fault *fault)
 {
     bool has_place = f->count < UNDER_WAY_MAX && (!reads || f->reads < READS_MAX) &&
-                     (!waits || f->waits < WAITS_MAX);
+                     (!waits || f->waits < f->waits_most);
     if (!has_place)
-        return fault_set(fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already",
-                         waits   ? WAITS_MAX
-                         : reads ? READS_MAX
-                                 : UNDER_WAY_MAX);
-    if (waits && f->waits >= WAITS_OF_ONE_MAX && waits_with(f, credential) >= WAITS_OF_ONE_MAX)
+        return fault_set(fault, ERR_OVERLOADED, "", "%zu forwarded requests are under way already",
+                         waits   ? f->waits_most
+                         : reads ? (size_t)READS_MAX
+                                 : (size_t)UNDER_WAY_MAX);
+    if (waits && f->waits >= f->waits_of_one_most &&
+        waits_with(f, credential) >= f->waits_of_one_most)
         return fault_set(fault, ERR_OVERLOADED, "",
-                         "%d forwarded requests wait with this credential already",
-                         WAITS_OF_ONE_MAX);
+                         "%zu forwarded requests wait with this credential already",
+                         f->waits_of_one_most);
     if (body_bytes <= BODIES_MAX - f->body_bytes) return ERR_OK;
     return fault_set(fault, ERR_OVERLOADED, "",
                      "the forwarded requests that are under way hold %d MiB already",

@@ -133,7 +133,8 @@ static void worker_enter(void *context, struct loop *loop)
     w->commit.producer = journal_producer(e->journal, w->index);
     w->commit.always_synced = str_equal(str_from(c->durability), STR("synced"));
     if (c->platform_url[0] != '\0')
-        w->forward = forward_create(&w->api, loop, &w->server, c->platform_url);
+        w->forward =
+            forward_create(&w->api, loop, &w->server, c->platform_url, limits.connections_max);
     w->disk.seen_ms = loop_now_ms(loop);
     loop_timer_start(loop, &w->tick, TICK_MS, tick);
 }

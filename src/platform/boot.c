@@ -98,7 +98,8 @@ static void make_server(struct platform *p)
                                        .held_bytes = LIMIT_HELD_BYTES};
     p->server = http_server_create(p->loop, &service, &limits);
     if (c->engine_url[0] != '\0')
-        p->forward = forward_create(&p->api, p->loop, &p->server, c->engine_url);
+        p->forward =
+            forward_create(&p->api, p->loop, &p->server, c->engine_url, limits.connections_max);
 }
 
 static void accepted(void *context, int fd, bool is_unix)

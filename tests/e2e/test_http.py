@@ -434,6 +434,44 @@ def test_who_waits_through_a_platform_that_stops_is_told(fresh):
     assert (reply.header("retry-after"), reply.header("connection"), reply.header("x-request-id")) == ("1", "close", "abc-123")
 
 
+def test_who_waits_through_the_platform_leaves_others_their_connections(fresh):
+    """Of 40 connections all forwarded waits have 30, and those with one credential 20."""
+    stack = fresh(platform=["--http.connections", "40"]).start()
+    stack.policy("base", "rules:\n  - {id: r, actions: [pay], decision: human_review}\n")
+    second = stack.key("second", ["agent"], actors=["*"])
+    opened = []
+
+    def wait(key):
+        with stack.at_engine(key) as wire:
+            review = wire.post(AGENT, {"action": "pay"}).json["review_id"]
+        wire = stack.at_platform(key, timeout=60).open()
+        opened.append(wire)
+        wire.send(wire.encode("GET", f"/v1/queue/{review}/wait?timeout_ms=60000"))
+        return wire
+
+    def all_wait(count):
+        harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_waits"] == count, f"{count} wait")
+
+    def is_refused(wire, why):
+        reply = wire.read_reply()
+        assert (reply.status, reply.json["code"], reply.json["error"]) == (503, "overloaded", why), reply
+
+    try:
+        for _ in range(20):
+            wait("agent")
+        all_wait(20)
+        is_refused(wait("agent"), "20 forwarded requests wait with this credential already")
+        for _ in range(10):
+            wait(second)
+        all_wait(30)
+        is_refused(wait(second), "30 forwarded requests are under way already")
+        with stack.at_platform("auditor") as wire:
+            assert wire.get("/api/v1/audit").status == 200
+    finally:
+        for wire in opened:
+            wire.close()
+
+
 @pytest.mark.parametrize("rest, status", [(b"2\r\n{x}\r\n", b"400"), (b"100000\r\n" + b"a" * 70000, b"413"), (b"5\r\n{", b"408")], ids=["no chunk", "too large", "too slow"])
 def test_a_body_that_ends_badly_is_answered_under_its_request_id(fresh, rest, status):
     stack = fresh(engine=["--http.body.timeout", "300ms" if status == b"408" else "10m"]).start()
