@@ -36,6 +36,9 @@ static const struct condition *read_condition_at(struct reader *r, const struct 
     if (err == ERR_FULL) r->full = true;
     if (err != ERR_OK) return NULL;
     c->text = text;
+    c->is_in_line = v->node->text_column > 0;
+    c->line = v->node->line;
+    c->column = c->is_in_line ? v->node->text_column + (unsigned)before : v->node->column;
     c->next = r->document->conditions;
     r->document->conditions = c;
     return c;

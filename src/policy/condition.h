@@ -31,6 +31,8 @@ struct condition {
     struct str text;
     struct condition *next; /* of the document: programs are freed with it */
     bool folds;             /* its rule's: whose members `roles` takes ignoring case */
+    bool is_in_line;        /* the document has its first line there as it was read: */
+    unsigned line, column;  /* where it begins; else of the value that it is in */
 };
 
 /* A string of a safe call's arguments with `${…}` in it. */

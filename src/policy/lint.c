@@ -9,12 +9,19 @@
 
 static const struct place rules_place = {.key = {.bytes = "rules", .size = 5}};
 
-static void warn(struct policy_problems *problems, const struct policy_document *d,
-                 const struct rule *rule, const char *member, const char *message)
+static void warn_there(struct policy_problems *problems, const struct policy_document *d,
+                       const struct rule *rule, const char *member, unsigned line, unsigned column,
+                       const char *message)
 {
     struct place item = {.parent = &rules_place, .index = (size_t)(rule - d->rules)};
     struct place at = {.parent = &item, .key = str_from(member)};
-    problem_add(problems, member == NULL ? &item : &at, rule->line, rule->column, "%s", message);
+    problem_add(problems, member == NULL ? &item : &at, line, column, "%s", message);
+}
+
+static void warn(struct policy_problems *problems, const struct policy_document *d,
+                 const struct rule *rule, const char *member, const char *message)
+{
+    warn_there(problems, d, rule, member, rule->line, rule->column, message);
 }
 
 static bool has_bare_star(const struct selector *s)
@@ -186,20 +193,26 @@ struct expression {
     const struct policy_document *document;
     const struct rule *rule;
     const char *member; /* "when" */
+    const struct condition *condition;
     struct policy_problems *problems;
     uint64_t *folding_left; /* of the document */
 };
 
+/* In the document's own columns where the expression stands there as it was read. */
 static void warn_at(const struct expression *e, const struct cel_remark *r, const char *more)
 {
+    const struct condition *c = e->condition;
+    bool is_in_line = r->line == 1 && c->is_in_line;
     char message[320];
+    struct buf out = buf_over(message, sizeof message - 1);
+    buf_printf(&out, "%s%s", r->message, more);
     if (r->line > 1)
-        snprintf(message, sizeof message, "%s%s (at line %u, column %u of the expression)",
-                 r->message, more, r->line, r->column);
-    else
-        snprintf(message, sizeof message, "%s%s (at column %u of the expression)", r->message, more,
-                 r->column);
-    warn(e->problems, e->document, e->rule, e->member, message);
+        buf_printf(&out, " (at line %u, column %u of the expression)", r->line, r->column);
+    else if (!is_in_line)
+        buf_printf(&out, " (at column %u of the expression)", r->column);
+    message[out.size] = '\0';
+    warn_there(e->problems, e->document, e->rule, e->member, c->line,
+               is_in_line ? c->column + r->column - 1 : c->column, message);
 }
 
 /* Whether a name can get past a selector; one that the rule does not have lets all pass. */
@@ -267,11 +280,12 @@ static void take_remark(void *context, const struct cel_remark *r)
     }
 }
 
-static void lint_expression(const struct expression *e, const struct condition *c)
+static void lint_expression(struct expression *e, const struct condition *c)
 {
+    e->condition = c;
     /* A look costs about as much as compiling it: no more of them than can be told. */
     if (c != NULL && e->problems->count < POLICY_PROBLEMS_MAX)
-        cel_lint(c->text, e->folding_left, take_remark, (void *)(uintptr_t)e);
+        cel_lint(c->text, e->folding_left, take_remark, e);
 }
 
 static void lint_expressions(const struct policy_document *d, const struct rule *rule,

@@ -241,6 +241,36 @@ static void a_safe_tool_that_is_denied_to_everyone_is_told(void **state)
     assert_true(has_problem(&p, "always a deny: rule b denies the safe tool to everyone"));
 }
 
+/* Exactly one lint: there, and with these words at its end. */
+static void assert_lint_at(const char *text, unsigned line, unsigned column, const char *end)
+{
+    struct policy_problems p = lint(text);
+    show(&p);
+    assert_int_equal(p.count, 1);
+    assert_int_equal(p.list[0].line, line);
+    assert_int_equal(p.list[0].column, column);
+    size_t size = strlen(p.list[0].message), end_size = strlen(end);
+    assert_true(size >= end_size);
+    assert_string_equal(p.list[0].message + size - end_size, end);
+}
+
+#define RULE "rules:\n  - id: a\n    agents: [bot]\n    actions: [pay]\n"
+
+static void a_lint_of_an_expression_is_told_where_it_stands(void **state)
+{
+    (void)state;
+    assert_lint_at(RULE "    decision: allow\n    when: args.x > 1.0 && args.n * 2 < 5\n", 6, 27,
+                   "write 2.0");
+    assert_lint_at(RULE "    decision: compute\n"
+                        "    compute: {tool: safe, args: {n: 'x${args.n + 1}'}}\n",
+                   6, 41, "write 1.0");
+    assert_lint_at(RULE "    decision: allow\n    when: |\n      args.x > 1.0\n"
+                        "      && args.n * 2 < 5\n",
+                   6, 11, "write 2.0 (at line 2, column 4 of the expression)");
+    assert_lint_at(RULE "    decision: allow\n    when: 'args.x == ''y'' && args.n * 2 < 5'\n", 6,
+                   11, "write 2.0 (at column 18 of the expression)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +286,7 @@ int main(void)
         cmocka_unit_test(a_deny_with_a_condition_beats_nothing_always),
         cmocka_unit_test(comparing_rules_with_rules_has_an_end),
         cmocka_unit_test(a_safe_tool_that_is_denied_to_everyone_is_told),
+        cmocka_unit_test(a_lint_of_an_expression_is_told_where_it_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
