@@ -130,6 +130,19 @@ static void a_trace_of_more_than_one_answer_goes_on_oldest_first(void **state)
     rig_destroy(r);
 }
 
+static void a_trace_that_goes_on_without_an_event_is_given_up(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"trace_id\":\"t1\",\"events\":[" EVENT("1") "],\"next_cursor\":9}");
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[],\"next_cursor\":10}");
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[],\"next_cursor\":0}");
+    assert_int_equal(RUN(r, "audit", "trace", "t1"), REFUSED);
+    assert_has(r->err, "does not come to an end");
+    rig_destroy(r);
+}
+
 static void a_trace_id_may_be_spelled_as_a_uuid(void **state)
 {
     (void)state;
@@ -218,6 +231,7 @@ int main(void)
         cmocka_unit_test(a_long_query_walks_the_pages),
         cmocka_unit_test(a_trace_is_told_event_by_event),
         cmocka_unit_test(a_trace_of_more_than_one_answer_goes_on_oldest_first),
+        cmocka_unit_test(a_trace_that_goes_on_without_an_event_is_given_up),
         cmocka_unit_test(a_trace_id_may_be_spelled_as_a_uuid),
         cmocka_unit_test(a_traceparent_is_asked_for_as_it_is_and_then_by_its_trace),
         cmocka_unit_test(what_only_resembles_a_traceparent_is_a_trace_id),
