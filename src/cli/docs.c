@@ -15,7 +15,8 @@ static void put_errors(struct buf *out)
         "Every error is `{\"error\": \"<sentence>\", \"code\": \"<code>\"}`, with `field` (a JSON pointer)\n"
         "where one member is at fault, and `trace_id` where there is one. Programs look at `code`, which\n"
         "never changes; the sentence is for people and names the member and what is wrong with it. A\n"
-        "denial is no error: it is a 200 with `decision`.\n\n"
+        "denial is no error: it is a 200 with `decision`. Where a sentence names a byte, a line or a column, the\n"
+        "first one is 1.\n\n"
         "| status | code | what it means |\n|---|---|---|\n");
 #define ERR(name, status, code, sentence)                                                          \
     if (ERR_##name != ERR_OK && ERR_##name < ERR_FULL)                                             \

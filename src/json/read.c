@@ -66,7 +66,8 @@ static void pointer_put(struct buf *out, const struct place *at)
     }
 }
 
-static size_t offset_of(const struct reader *r, const char *p) { return (size_t)(p - r->begin); }
+/* As it is told: the first byte is byte 1, like the first line and column of a policy. */
+static size_t byte_of(const struct reader *r, const char *p) { return (size_t)(p - r->begin) + 1; }
 
 /* A fault of one value, or of a name in the object `at`: `what` continues the sentence. */
 static enum err value_fault(struct reader *r, enum err err, const struct place *at, const char *p,
@@ -83,7 +84,7 @@ static enum err value_fault(struct reader *r, enum err err, const struct place *
     bytes[pointer.size] = '\0';
     const char *subject = pointer.size > 0 ? bytes : of_name ? "the object" : "the value";
     return fault_set(r->fault, err, bytes, "%s%s %s (byte %zu)",
-                     of_name ? "a member's name in " : "", subject, what, offset_of(r, p));
+                     of_name ? "a member's name in " : "", subject, what, byte_of(r, p));
 }
 
 /* A fault of the text as such. */
@@ -91,14 +92,14 @@ static enum err syntax_fault(struct reader *r, const char *p, const char *wanted
 {
     if (p >= r->end)
         return fault_set(r->fault, ERR_MALFORMED_JSON, "",
-                         "the JSON text ends at byte %zu where %s is expected",
-                         offset_of(r, r->end), wanted);
+                         "the JSON text ends before byte %zu where %s is expected",
+                         byte_of(r, r->end), wanted);
     unsigned char c = (unsigned char)*p;
     if (c > 0x20 && c < 0x7F)
         return fault_set(r->fault, ERR_MALFORMED_JSON, "", "byte %zu is '%c' where %s is expected",
-                         offset_of(r, p), c, wanted);
+                         byte_of(r, p), c, wanted);
     return fault_set(r->fault, ERR_MALFORMED_JSON, "", "byte %zu is 0x%02x where %s is expected",
-                     offset_of(r, p), c, wanted);
+                     byte_of(r, p), c, wanted);
 }
 
 static enum err arena_fault(struct reader *r)

@@ -60,8 +60,8 @@ static struct node *node_copy(struct copier *c, const struct json *from, bool ha
     return n;
 }
 
-/* The byte offset that the reader's sentence names ("… (byte 17)"), or none. The last one counts:
- * a member's name may come before it. */
+/* The offset of the byte that the reader's sentence names ("… (byte 17)": from 1), or none. The
+ * last one counts: a member's name may come before it. */
 static bool offset_in_sentence(const char *sentence, size_t *ret_offset)
 {
     bool found = false;
@@ -70,9 +70,9 @@ static bool offset_in_sentence(const char *sentence, size_t *ret_offset)
         size_t count = 0;
         while (count < digits.size && digits.bytes[count] >= '0' && digits.bytes[count] <= '9')
             count++;
-        uint64_t offset;
-        if (!str_to_u64(str_of(digits.bytes, count), &offset)) continue;
-        *ret_offset = offset;
+        uint64_t byte;
+        if (!str_to_u64(str_of(digits.bytes, count), &byte) || byte == 0) continue;
+        *ret_offset = byte - 1;
         found = true;
     }
     return found;

@@ -169,29 +169,29 @@ static void broken_syntax_names_the_byte(void **state)
 {
     (void)state;
     refused_with("{\"a\":1,}", ERR_MALFORMED_JSON, "",
-                 "byte 7 is '}' where a member's name in quotes is expected");
+                 "byte 8 is '}' where a member's name in quotes is expected");
     refused_with("{\"a\":01}", ERR_MALFORMED_JSON, "",
-                 "byte 6 is '1' where the end of the number is expected");
+                 "byte 7 is '1' where the end of the number is expected");
     refused_with("{\"a\" 1}", ERR_MALFORMED_JSON, "",
-                 "byte 5 is '1' where ':' after a member's name is expected");
-    refused_with("[1}", ERR_MALFORMED_JSON, "", "byte 2 is '}' where ',' or ']' is expected");
-    refused_with("{\"a\":1]", ERR_MALFORMED_JSON, "", "byte 6 is ']' where ',' or '}' is expected");
+                 "byte 6 is '1' where ':' after a member's name is expected");
+    refused_with("[1}", ERR_MALFORMED_JSON, "", "byte 3 is '}' where ',' or ']' is expected");
+    refused_with("{\"a\":1]", ERR_MALFORMED_JSON, "", "byte 7 is ']' where ',' or '}' is expected");
     refused_with("[1] 2", ERR_MALFORMED_JSON, "",
-                 "byte 4 is '2' where the end of the text is expected");
+                 "byte 5 is '2' where the end of the text is expected");
     refused_with("{}{}", ERR_MALFORMED_JSON, "",
-                 "byte 2 is '{' where the end of the text is expected");
-    refused_with("[1, tru]", ERR_MALFORMED_JSON, "", "byte 4 is 't' where a value is expected");
+                 "byte 3 is '{' where the end of the text is expected");
+    refused_with("[1, tru]", ERR_MALFORMED_JSON, "", "byte 5 is 't' where a value is expected");
     refused_with("{\"a\":", ERR_MALFORMED_JSON, "",
-                 "the JSON text ends at byte 5 where a value is expected");
+                 "the JSON text ends before byte 6 where a value is expected");
     refused_with("{\"a\":\"x", ERR_MALFORMED_JSON, "",
-                 "the JSON text ends at byte 7 where the end of a string is expected");
+                 "the JSON text ends before byte 8 where the end of a string is expected");
     refused_with("[\"a\":\"b\"]", ERR_MALFORMED_JSON, "",
-                 "byte 4 is ':' where ',' or ']' is expected");
-    refused_with("[1 2]", ERR_MALFORMED_JSON, "", "byte 3 is '2' where ',' or ']' is expected");
+                 "byte 5 is ':' where ',' or ']' is expected");
+    refused_with("[1 2]", ERR_MALFORMED_JSON, "", "byte 4 is '2' where ',' or ']' is expected");
     refused_with("[-]", ERR_MALFORMED_JSON, "",
-                 "byte 2 is ']' where a digit of the number is expected");
+                 "byte 3 is ']' where a digit of the number is expected");
     refused_with("\xEF\xBB\xBF{}", ERR_MALFORMED_JSON, "",
-                 "byte 0 is 0xef where a value is expected");
+                 "byte 1 is 0xef where a value is expected");
 }
 
 static void a_nul_byte_in_the_text_is_refused(void **state)
@@ -199,41 +199,41 @@ static void a_nul_byte_in_the_text_is_refused(void **state)
     (void)state;
     struct json *root;
     assert_int_equal(read_with(STR("{\"a\":1}\0"), NULL, &root), ERR_MALFORMED_JSON);
-    assert_string_equal(fault.text, "byte 7 is 0x00 where the end of the text is expected");
+    assert_string_equal(fault.text, "byte 8 is 0x00 where the end of the text is expected");
     assert_int_equal(read_with(STR("{\"a\":\"x\0y\"}"), NULL, &root), ERR_MALFORMED_JSON);
     assert_string_equal(fault.field, "/a");
-    assert_string_equal(fault.text, "/a has a control character that is not escaped (byte 7)");
+    assert_string_equal(fault.text, "/a has a control character that is not escaped (byte 8)");
 }
 
 static void a_bad_string_names_its_value_and_byte(void **state)
 {
     (void)state;
     refused_with("{\"a\":{\"b\":[0,\"\\uD800\"]}}", ERR_MALFORMED_JSON, "/a/b/1",
-                 "/a/b/1 has a high surrogate without a low one after it (byte 14)");
+                 "/a/b/1 has a high surrogate without a low one after it (byte 15)");
     refused_with("[\"\\uD800\\uE000\"]", ERR_MALFORMED_JSON, "/0",
-                 "/0 has a high surrogate without a low one after it (byte 2)");
+                 "/0 has a high surrogate without a low one after it (byte 3)");
     refused_with("{\"a\":\"\\uDC00\"}", ERR_MALFORMED_JSON, "/a",
-                 "/a has a low surrogate without a high one before it (byte 6)");
-    refused_with("{\"a\":\"x\\q\"}", ERR_MALFORMED_JSON, "/a", "/a has an unknown escape (byte 7)");
+                 "/a has a low surrogate without a high one before it (byte 7)");
+    refused_with("{\"a\":\"x\\q\"}", ERR_MALFORMED_JSON, "/a", "/a has an unknown escape (byte 8)");
     refused_with("{\"a\":\"\\u12g4\"}", ERR_MALFORMED_JSON, "/a",
-                 "/a has a \\u escape without four hex digits (byte 6)");
+                 "/a has a \\u escape without four hex digits (byte 7)");
     refused_with("{\"a\":\"x\xFFy\"}", ERR_MALFORMED_JSON, "/a",
-                 "/a has bytes that are not UTF-8 (byte 7)");
+                 "/a has bytes that are not UTF-8 (byte 8)");
     refused_with("{\"a\":\"\xED\xA0\x80\"}", ERR_MALFORMED_JSON, "/a",
-                 "/a has bytes that are not UTF-8 (byte 6)");
+                 "/a has bytes that are not UTF-8 (byte 7)");
     refused_with("{\"a\":\"\xC0\xAF\"}", ERR_MALFORMED_JSON, "/a",
-                 "/a has bytes that are not UTF-8 (byte 6)");
+                 "/a has bytes that are not UTF-8 (byte 7)");
     refused_with("{\"a\":\"line\nline\"}", ERR_MALFORMED_JSON, "/a",
-                 "/a has a control character that is not escaped (byte 10)");
+                 "/a has a control character that is not escaped (byte 11)");
     refused_with("{\"a\":{\"\xFF\":1}}", ERR_MALFORMED_JSON, "/a",
-                 "a member's name in /a has bytes that are not UTF-8 (byte 7)");
+                 "a member's name in /a has bytes that are not UTF-8 (byte 8)");
 }
 
 static void a_pointer_escapes_tilde_and_slash(void **state)
 {
     (void)state;
     refused_with("{\"a/b~c\":1e999}", ERR_NUMBER_PRECISION, "/a~1b~0c",
-                 "/a~1b~0c is a number beyond what a double or 64 bits can hold (byte 9)");
+                 "/a~1b~0c is a number beyond what a double or 64 bits can hold (byte 10)");
 }
 
 static void an_overlong_pointer_is_cut_between_characters(void **state)
@@ -260,18 +260,18 @@ static void a_duplicate_key_is_refused(void **state)
 {
     (void)state;
     refused_with("{\"a\":1,\"b\":2,\"a\":3}", ERR_DUPLICATE_KEY, "/a",
-                 "/a is given twice in one object (byte 17)");
+                 "/a is given twice in one object (byte 18)");
     refused_with("{\"x\":{\"a\":1,\"a\":1}}", ERR_DUPLICATE_KEY, "/x/a",
-                 "/x/a is given twice in one object (byte 16)");
+                 "/x/a is given twice in one object (byte 17)");
     refused_with("{\"\":1,\"\":1}", ERR_DUPLICATE_KEY, "/",
-                 "/ is given twice in one object (byte 9)");
+                 "/ is given twice in one object (byte 10)");
 }
 
 static void duplicate_keys_are_compared_unescaped(void **state)
 {
     (void)state;
     refused_with("{\"tool\":1,\"\\u0074ool\":3}", ERR_DUPLICATE_KEY, "/tool",
-                 "/tool is given twice in one object (byte 22)");
+                 "/tool is given twice in one object (byte 23)");
     read_ok("{\"a\":1,\"A\":2,\"\\u00e9\":3,\"e\\u0301\":4}");
 }
 
@@ -319,7 +319,7 @@ static void depth_32_is_taken_and_33_is_refused(void **state)
                              depth <= 32 ? ERR_OK : ERR_TOO_DEEP);
         }
     }
-    assert_non_null(strstr(fault.text, "is nested deeper than 32 levels (byte 160)"));
+    assert_non_null(strstr(fault.text, "is nested deeper than 32 levels (byte 161)"));
     assert_memory_equal(fault.field, "/a/a/a", 6);
 }
 
@@ -330,7 +330,7 @@ static void the_depth_limit_is_the_callers(void **state)
     const struct json_options two = {.depth_max = 2}, most = {.depth_max = JSON_DEPTH_CAP};
     assert_int_equal(read_with(STR("[[1]]"), &two, &root), ERR_OK);
     assert_int_equal(read_with(STR("[[[1]]]"), &two, &root), ERR_TOO_DEEP);
-    assert_string_equal(fault.text, "/0/0 is nested deeper than 2 levels (byte 2)");
+    assert_string_equal(fault.text, "/0/0 is nested deeper than 2 levels (byte 3)");
     char text[2 * JSON_DEPTH_CAP + 2];
     memset(text, '[', JSON_DEPTH_CAP + 1);
     memset(text + JSON_DEPTH_CAP + 1, ']', JSON_DEPTH_CAP + 1);
@@ -354,17 +354,17 @@ static void a_nul_escape_is_taken_only_beneath_what_callers_hand_on(void **state
     assert_false(json_get(root, STR("plain"))->has_nul);
     refused_with(
         "{\"actor\":\"a\\u0000\"}", ERR_MALFORMED_JSON, "/actor",
-        "/actor has a U+0000, which is taken only inside args, context and properties (byte 10)");
+        "/actor has a U+0000, which is taken only inside args, context and properties (byte 11)");
     refused_with(
         "{\"args\":{},\"actor\":\"\\u0000\"}", ERR_MALFORMED_JSON, "/actor",
-        "/actor has a U+0000, which is taken only inside args, context and properties (byte 20)");
+        "/actor has a U+0000, which is taken only inside args, context and properties (byte 21)");
     refused_with(
         "{\"args\\u0000\":1}", ERR_MALFORMED_JSON, "",
         "a member's name in the object has a U+0000, which is taken only inside args, context and "
-        "properties (byte 2)");
+        "properties (byte 3)");
     refused_with(
         "{\"argsx\":\"\\u0000\"}", ERR_MALFORMED_JSON, "/argsx",
-        "/argsx has a U+0000, which is taken only inside args, context and properties (byte 10)");
+        "/argsx has a U+0000, which is taken only inside args, context and properties (byte 11)");
 }
 
 static void a_nul_escape_is_taken_anywhere_on_request(void **state)
@@ -478,9 +478,9 @@ static void the_first_of_several_duplicates_is_told(void **state)
 {
     (void)state;
     refused_with("{\"a\":1,\"b\":2,\"b\":3,\"a\":4}", ERR_DUPLICATE_KEY, "/b",
-                 "/b is given twice in one object (byte 17)");
+                 "/b is given twice in one object (byte 18)");
     refused_with("{\"a\":1,\"a\":2,,}", ERR_MALFORMED_JSON, "",
-                 "byte 13 is ',' where a member's name in quotes is expected");
+                 "byte 14 is ',' where a member's name in quotes is expected");
 }
 
 static void a_tree_takes_no_more_of_the_arena_than_its_nodes(void **state)
