@@ -43,9 +43,11 @@ static bool rest(struct keeper *k, uint64_t ms)
     return goes_on;
 }
 
-/* A failure is logged when it is news: a server that is away is away for many looks. */
+/* A failure is logged when it is news: a server that is away is away for many looks. Where nothing
+ * is dropped by age, that it is away puts off what has time, and others tell of it. */
 static void tell(struct keeper *k, enum err err, const struct fault *f)
 {
+    if (err == ERR_STORE_UNAVAILABLE && k->config->audit_keep_ms == 0) return;
     const char *text = err == ERR_OK ? "" : f->text;
     if (err != ERR_OK && strcmp(text, k->told) != 0)
         log_line(LOG_WARNING, "retention_failed", "why", text, NULL);

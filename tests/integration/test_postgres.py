@@ -130,6 +130,16 @@ def test_postgresql_asleep_holds_up_nobody_but_the_store(fleet, postgres):
     one.stop()
 
 
+def test_where_nothing_is_dropped_by_age_a_server_that_is_away_fails_no_dropping(fleet, postgres):
+    one = fleet(postgres=postgres)
+    one.kill("postgres")
+    time.sleep(12)  # it is looked for what is to be dropped each ten seconds
+    assert '"retention_failed"' not in one.platform.log.read_text()
+    one.revive("postgres")
+    one.wait_well()
+    one.stop()
+
+
 def test_a_lock_that_somebody_holds_is_lag_and_is_told(fleet, postgres):
     """Not as a query that asks for too much."""
     one = fleet(postgres=postgres)
