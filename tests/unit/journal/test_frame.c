@@ -138,6 +138,24 @@ static void a_well_summed_header_that_makes_no_sense_is_refused(void **state)
                      ERR_CORRUPT);
 }
 
+/* Cursors and recovery step over frames by their headers alone, before they look at the bodies. */
+static void a_header_that_promises_more_than_a_frame_has_is_refused_alone(void **state)
+{
+    (void)state;
+    char bytes[FRAME_ALIGN_BYTES];
+    struct frame f = {.segment = 7, .first_seq = 5, .body_bytes = 16, .count = 3};
+    frame_encode(&f, bytes);
+    assert_int_equal(frame_read_header(bytes, 7, &f), ERR_CORRUPT);
+
+    f = (struct frame){.segment = 7, .first_seq = 5};
+    frame_encode(&f, bytes);
+    const uint32_t large = FRAME_BODY_BYTES + 1;
+    memcpy(bytes + 60, &large, sizeof large); /* where its size is, and its sum */
+    const uint32_t crc = crc32c(crc32c(0, bytes + 8, 24), bytes, 124);
+    memcpy(bytes + 124, &crc, sizeof crc);
+    assert_int_equal(frame_read_header(bytes, 7, &f), ERR_CORRUPT);
+}
+
 static void a_record_longer_than_its_frame_ends_the_walk(void **state)
 {
     (void)state;
@@ -172,6 +190,7 @@ int main(void)
         cmocka_unit_test(a_frame_of_another_segment_is_not_taken),
         cmocka_unit_test(zeros_and_noise_are_no_frame),
         cmocka_unit_test(a_well_summed_header_that_makes_no_sense_is_refused),
+        cmocka_unit_test(a_header_that_promises_more_than_a_frame_has_is_refused_alone),
         cmocka_unit_test(a_record_longer_than_its_frame_ends_the_walk),
         cmocka_unit_test(the_digest_covers_header_and_body),
     };

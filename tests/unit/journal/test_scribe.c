@@ -201,6 +201,25 @@ static void without_room_for_a_block_it_is_told_before_anything_is_refused(void 
     rig_destroy(r);
 }
 
+/* Else requests would wait for a disk that others have filled, and not hear of it. */
+static void a_full_disk_is_told_and_not_waited_for(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_keep(r);
+    while (journal_has_room(rig_producer(r))) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+    }
+    atomic_store(&r->journal->scribe.disk_full, true);
+    assert_true(journal_has_room(rig_producer(r)));
+    enum err err;
+    assert_null(journal_reserve(rig_producer(r), 10, &err));
+    assert_int_equal(err, ERR_JOURNAL_FULL);
+    rig_destroy(r);
+}
+
 /* Records of one request are reserved together and written one after the other. */
 static void what_was_reserved_is_handed_out_up_to_its_size(void **state)
 {
@@ -801,6 +820,7 @@ int main(void)
         cmocka_unit_test(records_of_the_largest_size_fit),
         cmocka_unit_test(without_a_free_block_there_is_a_refusal_and_later_a_ring),
         cmocka_unit_test(without_room_for_a_block_it_is_told_before_anything_is_refused),
+        cmocka_unit_test(a_full_disk_is_told_and_not_waited_for),
         cmocka_unit_test(what_was_reserved_is_handed_out_up_to_its_size),
         cmocka_unit_test(a_block_without_a_record_leaves_its_room_to_others),
         cmocka_unit_test(a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_itself),

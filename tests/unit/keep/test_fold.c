@@ -57,6 +57,26 @@ static void a_fold_of_the_journal_is_what_happened(void **state)
     scene_destroy(s);
 }
 
+/* By them a later start knows what it finds in Redis for its own. */
+static void a_fold_knows_the_epochs_that_it_went_through(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    char first[JOURNAL_EPOCH_TEXT];
+    memcpy(first, journal_epoch(s->journal), sizeof first);
+    scene_play(s, 5);
+    scene_close(s);
+    scene_open(s);
+    scene_play(s, 5);
+    struct fold *fold = scene_fold(s);
+    assert_int_equal(fold->past.epoch_count, 2);
+    assert_true(keep_past_knows(&fold->past, str_of(first, sizeof first)));
+    assert_true(
+        keep_past_knows(&fold->past, str_of(journal_epoch(s->journal), JOURNAL_EPOCH_TEXT)));
+    fold_destroy(fold);
+    scene_destroy(s);
+}
+
 static void a_snapshot_and_what_is_behind_it_are_what_happened(void **state)
 {
     (void)state;
@@ -172,6 +192,21 @@ static void no_snapshot_is_made_where_nothing_changed(void **state)
         nanosleep(&t, NULL);
     }
     assert_int_equal(metrics_total(METRIC_SNAPSHOTS), made);
+    scene_destroy(s);
+}
+
+/* From the first moment on, and no more than the snapshot includes. */
+static void the_journal_is_held_as_far_as_the_newest_snapshot(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    const _Atomic uint64_t *held = &s->journal->scribe.held_seq;
+    assert_int_equal(atomic_load(held), UINT64_MAX); /* nobody holds any */
+    scene_play(s, 10);
+    keep_begin(s, options_of(s));
+    assert_int_equal(atomic_load(held), 0);
+    keep_stop(scene_set_keep(s, NULL), 20000); /* it makes one at its end */
+    assert_int_equal(atomic_load(held), s->seq);
     scene_destroy(s);
 }
 
@@ -397,11 +432,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fold_of_the_journal_is_what_happened),
+        cmocka_unit_test(a_fold_knows_the_epochs_that_it_went_through),
         cmocka_unit_test(a_snapshot_and_what_is_behind_it_are_what_happened),
         cmocka_unit_test(the_last_snapshot_is_made_at_the_end_and_begins_the_next_life),
         cmocka_unit_test(a_snapshot_is_made_after_so_much_journal),
         cmocka_unit_test(a_snapshot_that_took_long_is_not_followed_by_the_next_at_once),
         cmocka_unit_test(no_snapshot_is_made_where_nothing_changed),
+        cmocka_unit_test(the_journal_is_held_as_far_as_the_newest_snapshot),
         cmocka_unit_test(a_segment_stays_until_a_durable_snapshot_includes_it),
         cmocka_unit_test(a_disk_is_not_filled_by_what_waits_for_a_snapshot),
         cmocka_unit_test(nor_are_the_files_that_a_disk_takes),
