@@ -22,6 +22,7 @@ struct fake { /* a topic with one partition; all under `lock` */
     const char *epoch;
     unsigned starts, stops;
     struct rig *behind; /* the offset moves once, and the consumer does not hear of it */
+    bool again;         /* the next take begins with five that were read before */
     unsigned owing;     /* so many partitions, each of which owes an offset when all were started */
 };
 
@@ -71,6 +72,8 @@ static size_t fake_take(void *state, uint32_t ms, struct message *to, size_t max
         to[count++] = (struct message){.kind = MESSAGE_OFFSET_GONE, .partition = i};
     bool reads = k->started && !k->owes && !k->stalls;
     k->owes = false;
+    if (k->again) k->at -= 5;
+    k->again = false;
     for (; reads && k->at < k->end && count < max && count < 10; k->at++)
         to[count++] = (struct message){.offset = k->at,
                                        .value = str_from(k->lines[k->at]),
@@ -195,6 +198,26 @@ static void reading_goes_on_where_the_store_stands(void **state)
     until(r, next_seq, 41);
     assert_true(metrics_total(METRIC_INGEST_DUPLICATES) == duplicates);
     finish(c, k);
+}
+
+/* What a source had fetched already when its partition was stopped and begun again, say. */
+static void what_was_read_before_is_not_stored_again(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 20);
+    struct consumer *c = begin(r, k);
+    until(r, next_offset, 20);
+    uint64_t messages = metrics_total(METRIC_CONSUMER_MESSAGES);
+    pthread_mutex_lock(&k->lock);
+    k->again = true;
+    pthread_mutex_unlock(&k->lock);
+    put_records(k, 21, 10);
+    until(r, next_offset, 30);
+    consumer_stop(c); /* it counts behind its commits */
+    assert_int_equal(metrics_total(METRIC_CONSUMER_MESSAGES) - messages, 10);
+    pthread_mutex_destroy(&k->lock);
+    free(k);
 }
 
 /* They are counted after the commit that they come to. */
@@ -453,6 +476,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_in_the_topic_is_stored_and_the_partition_is_given_back),
         TEST(reading_goes_on_where_the_store_stands),
+        TEST(what_was_read_before_is_not_stored_again),
         TEST(an_offset_that_is_gone_is_told_and_reading_goes_on_from_the_earliest),
         TEST(a_reset_whose_answer_was_lost_is_found_out),
         TEST(many_partitions_may_be_in_trouble_at_once),
