@@ -507,6 +507,18 @@ static void what_is_the_engines_own_needs_no_right_to_the_first_tenant(void **st
     assert_int_equal(send_for_acme(r), ERR_WRONG_TENANT);
 }
 
+/* It is filed under the first tenant; under another one it would be somebody's. */
+static void what_is_the_engines_own_is_of_no_other_tenant(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 0);
+    buf_put_literal(&r->body,
+                    "{\"count\":1,\"event_id\":\"evt_00000000000000000000000007\",\"kind\":"
+                    "\"auth.failed\",\"tenant_id\":\"globex\",\"timestamp\":"
+                    "\"2026-11-20T09:30:00.123Z\"}\n");
+    assert_int_equal(send_for_acme(r), ERR_WRONG_TENANT);
+}
+
 static void wrong_headers_are_refused(void **state)
 {
     struct rig *r = *state;
@@ -652,6 +664,7 @@ int main(void)
         TEST_OF_POSTGRES(a_server_that_ends_in_a_long_batch_is_found_again),
         TEST(a_tenant_that_the_key_may_not_write_for_refuses_the_batch),
         TEST(what_is_the_engines_own_needs_no_right_to_the_first_tenant),
+        TEST(what_is_the_engines_own_is_of_no_other_tenant),
         TEST(wrong_headers_are_refused),
         TEST(an_empty_batch_changes_nothing),
         TEST(a_store_that_cannot_be_written_takes_nothing),

@@ -334,6 +334,25 @@ static void a_power_cut_at_any_operation_leaves_the_old_or_the_new_one(void **st
     shard_destroy(new);
 }
 
+/* The journal lets go what it includes as soon as it is told to be there. */
+static void a_snapshot_that_was_told_to_be_there_outlives_a_power_cut(void **state)
+{
+    (void)state;
+    struct shard *old = state_of(10, 1000000), *new = state_of(100, 1000000);
+    struct rig *r = rig_create(1 << 30);
+    struct keep_past past = {.position = 20};
+    struct fault f;
+    assert_int_equal(write_as_of(r, old, 10), ERR_OK);
+    assert_int_equal(snapshot_write(r->disk, &past, &new, 1, NULL, NULL, &f), ERR_OK);
+    sim_disk_die(r->sim);
+    sim_disk_power(r->sim);
+    assert_int_equal(read_back(r, &past), ERR_OK);
+    assert_int_equal(past.position, 20);
+    rig_destroy(r);
+    shard_destroy(old);
+    shard_destroy(new);
+}
+
 static void a_full_disk_is_met_before_the_first_byte(void **state)
 {
     (void)state;
@@ -393,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_whole_file_that_makes_no_sense_is_refused),
         cmocka_unit_test(where_none_verifies_nothing_is_given),
         cmocka_unit_test(a_power_cut_at_any_operation_leaves_the_old_or_the_new_one),
+        cmocka_unit_test(a_snapshot_that_was_told_to_be_there_outlives_a_power_cut),
         cmocka_unit_test(a_full_disk_is_met_before_the_first_byte),
         cmocka_unit_test(a_state_that_cannot_be_saved_whole_says_why),
         cmocka_unit_test(the_newest_epochs_are_remembered),
