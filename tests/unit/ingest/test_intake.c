@@ -267,6 +267,24 @@ static void poison_goes_to_quarantine_and_the_rest_goes_on(void **state)
     end(&s);
 }
 
+/* It is gone from the topic some day, and others wait behind it in the partition. */
+static void what_a_newer_engine_records_holds_up_nobody_in_a_topic(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 1);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    add(&s, "node-1", EPOCH_1, 3,
+        STR("{\"event_id\":\"evt_1\",\"kind\":\"decision.surprising\",\"tenant_id\":\"default\","
+            "\"timestamp\":\"2026-11-20T09:30:00.123Z\"}"));
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'invalid'"),
+                     1);
+    assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 4);
+    assert_offset(&s, 3);
+    end(&s);
+}
+
 static void other_bytes_under_a_known_place_are_a_clash(void **state)
 {
     struct scene s;
@@ -474,6 +492,7 @@ int main(int argc, char **argv)
         TEST(what_does_not_follow_ends_the_run),
         TEST(a_replay_is_told_until_the_stream_moves_on),
         TEST(poison_goes_to_quarantine_and_the_rest_goes_on),
+        TEST(what_a_newer_engine_records_holds_up_nobody_in_a_topic),
         TEST(other_bytes_under_a_known_place_are_a_clash),
         TEST(another_history_is_kept_aside_and_the_true_one_goes_on),
         TEST(an_offset_never_moves_without_its_rows),
