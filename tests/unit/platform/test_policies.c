@@ -343,6 +343,30 @@ static void the_bundle_holds_active_policies_and_keys(void **state)
     assert_int_equal(get(r, ENGINE, "/api/v1/bundle?wait=61"), 400);
 }
 
+/* And the keys that are for every tenant. */
+static void the_bundle_of_a_tenants_engine_has_no_other_tenants(void **state)
+{
+    struct rig *r = *state;
+    char narrow[CREDENTIAL_TEXT + 1] = "";
+    put(r, ALLOW);
+    send_json(r, OTHER, "PUT", "/api/v1/policies/theirs", "{\"content\":\"" ALLOW "\"}");
+    send_json(r, ROOT, "POST", "/api/v1/keys",
+              "{\"name\":\"narrow\",\"owner\":\"e\",\"tenant\":\"acme\",\"roles\":[\"ingest\"],"
+              "\"nodes\":[\"*\"],\"tenants\":[\"acme\"]}");
+    assert_status(r, 201);
+    memcpy(narrow, json_text(r->json, STR("key")).bytes, CREDENTIAL_TEXT);
+    call_with(r, narrow, "GET", "/api/v1/bundle", (struct str){0}, NULL);
+    assert_status(r, 200);
+    const struct json *policies = json_get(r->json, STR("policies"));
+    assert_int_equal(policies->count, 1);
+    assert_true(str_equal(json_text(policies->child, STR("tenant_id")), STR("acme")));
+    const struct json *keys = json_get(r->json, STR("keys"));
+    assert_int_equal(keys->count, 4);
+    for (const struct json *k = keys->child; k != NULL; k = k->next)
+        assert_true(str_equal(json_text(k, STR("tenant")), STR("acme")) ||
+                    str_equal(json_text(k, STR("tenant")), STR("*")));
+}
+
 static void an_unchanged_bundle_is_304_after_its_wait(void **state)
 {
     struct rig *r = *state;
@@ -562,6 +586,7 @@ int main(void)
         TEST(a_rollback_tells_whether_it_is_in_force),
         TEST(a_version_that_does_not_load_any_more_is_not_put_in_force_again),
         TEST(the_bundle_holds_active_policies_and_keys),
+        TEST(the_bundle_of_a_tenants_engine_has_no_other_tenants),
         TEST(an_unchanged_bundle_is_304_after_its_wait),
         TEST(a_bundle_of_megabytes_arrives_whole),
         TEST(what_engines_could_not_take_is_never_in_force),
