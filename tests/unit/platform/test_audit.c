@@ -126,6 +126,15 @@ static void what_people_post_is_taken_once(void **state)
     assert_refused(r, 422, "idempotency_mismatch", NULL);
 }
 
+static void what_writ_itself_records_is_not_taken_from_an_ingest_key(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ENGINE, "POST", INGEST,
+              "{\"event_id\":\"a\",\"kind\":\"key.revoked\",\"tenant_id\":\"t\","
+              "\"timestamp\":\"2026-11-20T09:30:00.123Z\"}");
+    assert_refused(r, 403, "missing_role", "/kind");
+}
+
 static void a_trace_is_found_with_its_source(void **state)
 {
     struct rig *r = *state;
@@ -435,6 +444,7 @@ int main(void)
         TEST(a_gap_says_where_to_go_on),
         TEST(a_key_speaks_for_its_nodes_only),
         TEST(what_people_post_is_taken_once),
+        TEST(what_writ_itself_records_is_not_taken_from_an_ingest_key),
         TEST(a_trace_is_found_with_its_source),
         TEST(pages_hold_every_event_once_newest_first),
         TEST(pages_from_the_oldest_on_go_on_where_they_ended),
