@@ -43,7 +43,7 @@ struct boot { /* what only the main thread needs */
     struct engine engine;
     struct disk *disk;
     struct loop *loop;
-    struct listener *listeners[2];
+    struct listeners listeners;
     struct loop_fd signals;
     struct loop_timer housekeeping, linger;
     struct loop_bell lost; /* rung when Redis belongs to another engine */
@@ -218,29 +218,16 @@ static void accepted(void *context, int fd, bool is_unix)
 static enum err take_addresses(struct boot *b, struct fault *f)
 {
     const struct config *c = &b->engine.config;
-    enum err err = listen_open(str_from(c->listen), false, &b->listeners[0], f);
-    if (err == ERR_OK && c->listen_unix[0] != '\0')
-        err = listen_open(str_from(c->listen_unix), true, &b->listeners[1], f);
-    return err;
+    return listeners_open(&b->listeners, str_from(c->listen), str_from(c->listen_unix), f);
 }
 
-static enum err listen_all(struct boot *b, struct fault *f)
+static enum err begin_accepting(struct boot *b, struct fault *f)
 {
-    enum err err = listen_start(b->listeners[0], b->loop, accepted, b, f);
-    if (err == ERR_OK && b->listeners[1] != NULL)
-        err = listen_start(b->listeners[1], b->loop, accepted, b, f);
+    enum err err = listeners_start(&b->listeners, b->loop, accepted, b, f);
     if (err != ERR_OK) return err;
-    log_line(LOG_INFO, "listening", "address", listen_address(b->listeners[0]), "unix",
+    log_line(LOG_INFO, "listening", "address", listeners_address(&b->listeners), "unix",
              b->engine.config.listen_unix, "node", b->engine.node, NULL);
     return ERR_OK;
-}
-
-static void listen_no_more(struct boot *b)
-{
-    for (size_t i = 0; i < 2; i++) {
-        listen_stop(b->listeners[i]);
-        b->listeners[i] = NULL;
-    }
 }
 
 /* ---- housekeeping ---- */
@@ -415,7 +402,7 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) err = start_spans(e, f);
     if (err == ERR_OK) err = start_workers(e, f);
     if (err == ERR_OK) err = start_following(b, f);
-    if (err == ERR_OK) err = listen_all(b, f);
+    if (err == ERR_OK) err = begin_accepting(b, f);
     return err;
 }
 
@@ -453,7 +440,7 @@ static void drain(struct boot *b)
     enum phase serving = PHASE_SERVING;
     (void)atomic_compare_exchange_strong(&e->phase, &serving, PHASE_DRAINING); /* LOST stays */
     log_line(LOG_INFO, "draining", NULL);
-    listen_no_more(b);
+    listeners_stop(&b->listeners);
     for (unsigned i = 0; i < e->worker_count; i++)
         worker_tell(&e->workers[i], REACTOR_DRAIN, -1, false);
     uint64_t deadline_ns = world_monotonic_ns() + (uint64_t)DRAIN_MS * 1000000u;
@@ -520,7 +507,7 @@ int main(int argc, char **argv)
     config_tell_strays(environ);
     err = boot(&b, &f);
     if (err != ERR_OK) {
-        listen_no_more(&b);
+        listeners_stop(&b.listeners);
         config_name_sources(&b.engine.config, &f);
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
         /* threads may run already; what they recorded is on disk */

@@ -164,9 +164,10 @@ static enum err open_tcp(struct listener *l, struct fault *f)
     return ERR_OK;
 }
 
-/* ---- its life ---- */
+/* ---- one of them ---- */
 
-enum err listen_open(struct str address, bool is_unix, struct listener **ret, struct fault *f)
+static enum err listen_open(struct str address, bool is_unix, struct listener **ret,
+                            struct fault *f)
 {
     if (address.size == 0 || address.size >= ADDRESS_BYTES)
         return fault_set(f, ERR_BAD_VALUE, "", "%s: an address has 1 to %d bytes",
@@ -186,8 +187,8 @@ enum err listen_open(struct str address, bool is_unix, struct listener **ret, st
     return ERR_OK;
 }
 
-enum err listen_start(struct listener *l, struct loop *loop, void (*take)(void *, int, bool),
-                      void *context, struct fault *f)
+static enum err listen_start(struct listener *l, struct loop *loop, void (*take)(void *, int, bool),
+                             void *context, struct fault *f)
 {
     if (listen(l->fd, BACKLOG) != 0) return refused(l, errno, f);
     l->loop = loop;
@@ -197,7 +198,7 @@ enum err listen_start(struct listener *l, struct loop *loop, void (*take)(void *
     return ERR_OK;
 }
 
-void listen_stop(struct listener *l)
+static void listen_stop(struct listener *l)
 {
     if (l == NULL) return;
     if (l->loop != NULL) {
@@ -209,4 +210,26 @@ void listen_stop(struct listener *l)
     free(l);
 }
 
-const char *listen_address(const struct listener *l) { return l->address; }
+/* ---- both ---- */
+
+enum err listeners_open(struct listeners *l, struct str address, struct str path, struct fault *f)
+{
+    enum err err = listen_open(address, false, &l->tcp, f);
+    return err == ERR_OK && path.size > 0 ? listen_open(path, true, &l->local, f) : err;
+}
+
+enum err listeners_start(const struct listeners *l, struct loop *loop,
+                         void (*take)(void *, int, bool), void *context, struct fault *f)
+{
+    enum err err = listen_start(l->tcp, loop, take, context, f);
+    return err == ERR_OK && l->local != NULL ? listen_start(l->local, loop, take, context, f) : err;
+}
+
+void listeners_stop(struct listeners *l)
+{
+    listen_stop(l->tcp);
+    listen_stop(l->local);
+    *l = (struct listeners){0};
+}
+
+const char *listeners_address(const struct listeners *l) { return l->tcp->address; }

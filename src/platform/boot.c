@@ -108,31 +108,6 @@ static void accepted(void *context, int fd, bool is_unix)
     http_server_take(p->server, fd, is_unix);
 }
 
-static enum err take_addresses(struct platform *p, struct fault *f)
-{
-    const struct config *c = p->config;
-    enum err err = listen_open(str_from(c->listen), false, &p->listeners[0], f);
-    if (err == ERR_OK && c->listen_unix[0] != '\0')
-        err = listen_open(str_from(c->listen_unix), true, &p->listeners[1], f);
-    return err;
-}
-
-static enum err listen_all(struct platform *p, struct fault *f)
-{
-    enum err err = listen_start(p->listeners[0], p->loop, accepted, p, f);
-    if (err == ERR_OK && p->listeners[1] != NULL)
-        err = listen_start(p->listeners[1], p->loop, accepted, p, f);
-    return err;
-}
-
-static void listen_no_more(struct platform *p)
-{
-    for (size_t i = 0; i < 2; i++) {
-        listen_stop(p->listeners[i]);
-        p->listeners[i] = NULL;
-    }
-}
-
 static enum err start_consuming(struct platform *p, struct fault *f)
 {
     const struct config *c = p->config;
@@ -155,7 +130,7 @@ static enum err boot(struct platform *p, struct fault *f)
     const struct config *c = p->config;
     if (mkdir(c->data, 0700) != 0 && errno != EEXIST)
         return fault_set(f, ERR_IO, "", "data: cannot make %s: %s", c->data, strerror(errno));
-    enum err err = take_addresses(p, f);
+    enum err err = listeners_open(&p->listeners, str_from(c->listen), str_from(c->listen_unix), f);
     if (err == ERR_OK) err = check_store(c, f);
     if (err == ERR_OK) err = pepper_read_or_make(p->config->pepper_file, &p->pepper, f);
     if (err == ERR_OK) err = read_store(p, f);
@@ -167,7 +142,7 @@ static enum err boot(struct platform *p, struct fault *f)
     err = work_create(p, platform_store(c), (unsigned)c->readers, job_back, &p->work, f);
     if (err == ERR_OK) err = keeper_create(c, &p->keeper, f);
     if (err == ERR_OK) err = watch_create(p, &p->watch, f);
-    return err == ERR_OK ? listen_all(p, f) : err;
+    return err == ERR_OK ? listeners_start(&p->listeners, p->loop, accepted, p, f) : err;
 }
 
 enum err platform_create(const struct config *c, struct platform **ret, struct fault *f)
@@ -189,7 +164,7 @@ enum err platform_create(const struct config *c, struct platform **ret, struct f
     return ERR_OK;
 }
 
-const char *platform_address(const struct platform *p) { return listen_address(p->listeners[0]); }
+const char *platform_address(const struct platform *p) { return listeners_address(&p->listeners); }
 
 /* ---- the end ---- */
 
@@ -205,7 +180,7 @@ static void look_again(struct loop_timer *t) { (void)t; }
 static void drain(struct platform *p)
 {
     p->draining = true;
-    listen_no_more(p);
+    listeners_stop(&p->listeners);
     auth_failed_record(p);
     followers_stop(p);
     http_server_drain(p->server);
@@ -230,7 +205,7 @@ void platform_run(struct platform *p)
 void platform_destroy(struct platform *p)
 {
     if (p == NULL) return;
-    listen_no_more(p);
+    listeners_stop(&p->listeners);
     work_stop(p->work);
     work_destroy(p->work);
     watch_destroy(p->watch);

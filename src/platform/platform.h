@@ -48,7 +48,7 @@ struct platform {
     const struct config *config;
     struct pepper pepper;
     struct loop *loop;
-    struct listener *listeners[2];
+    struct listeners listeners;
     struct http_server *server;
     struct http_route *routes;
     size_t route_count;
