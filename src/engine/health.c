@@ -1,40 +1,15 @@
 /* health.c - is it alive, is it ready, how well is it, and in figures. */
 #include <stdio.h>
 
+#include "api/operations.h"
 #include "engine/engine.h"
 
 enum {
     SILENT_MS = 5000,
     PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS,
     HEALTH_BYTES = 16 << 10,
-    METRICS_BYTES_MAX = 256 << 10,
     DISK_DEGRADED_PERCENT = 80
 };
-
-static void reply_text(struct worker *w, struct http_exchange *x, int status, struct buf *b)
-{
-    api_reply(&w->api, x, status, buf_view(b), (struct str){0});
-}
-
-struct checks {
-    struct buf *out;
-    struct metrics_sheet *sheet;
-    bool any, degraded;
-};
-
-/* One check: "ok", or what is wrong and what it means. Its gauge is set with it, so that /healthz
- * and /metrics say the same. */
-static void put_check(struct checks *c, enum metric gauge, const char *name, bool ok,
-                      const char *otherwise)
-{
-    metric_set(c->sheet, gauge, !ok);
-    buf_put(c->out, c->any ? STR(",") : STR(""));
-    json_put_plain(c->out, str_from(name));
-    buf_put_byte(c->out, ':');
-    api_put_sentence(c->out, ok ? STR("ok") : str_from(otherwise));
-    c->any = true;
-    c->degraded = c->degraded || !ok;
-}
 
 /* A total of 0: there is no bound, or nobody could tell. */
 static bool is_tight(uint64_t left, uint64_t total)
@@ -52,14 +27,14 @@ static void put_checks(struct checks *c, struct worker *w)
     const char *policies = facts->revision == 0
                                ? engine_why_empty(e)
                                : "the newest policies of a tenant cannot be loaded; see the log";
-    put_check(c, METRIC_ENGINE_CHECK_BUNDLE, "bundle",
-              facts->revision != 0 && facts->tenants_unloadable == 0, policies);
+    checks_put(c, METRIC_ENGINE_CHECK_BUNDLE, "bundle",
+               facts->revision != 0 && facts->tenants_unloadable == 0, policies);
     char clock[CLOCK_TROUBLE_TEXT];
-    put_check(c, METRIC_ENGINE_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
-    put_check(c, METRIC_ENGINE_CHECK_DISK, "disk",
-              !tight && !is_tight(totals.free_files, totals.total_files),
-              tight ? "the journal's file system is more than 80 % full"
-                    : "more than 80 % of the inodes of the journal's file system are in use");
+    checks_put(c, METRIC_ENGINE_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
+    checks_put(c, METRIC_ENGINE_CHECK_DISK, "disk",
+               !tight && !is_tight(totals.free_files, totals.total_files),
+               tight ? "the journal's file system is more than 80 % full"
+                     : "more than 80 % of the inodes of the journal's file system are in use");
     if (e->config.platform_url[0] != '\0') {
         struct feed_status feed;
         feed_status(e, &feed);
@@ -67,16 +42,16 @@ static void put_checks(struct checks *c, struct worker *w)
         snprintf(text, sizeof text, "%s%s",
                  feed.is_cut_short ? "" : "policies and keys stay as they are: ",
                  feed.trouble[0] != '\0' ? feed.trouble : "the platform does not answer");
-        put_check(c, METRIC_ENGINE_CHECK_FEED, "feed",
-                  !feed.is_cut_short && (feed.reachable || feed.silent_ms < SILENT_MS), text);
+        checks_put(c, METRIC_ENGINE_CHECK_FEED, "feed",
+                   !feed.is_cut_short && (feed.reachable || feed.silent_ms < SILENT_MS), text);
     }
     bool is_full = journal_is_full(e->journal);
-    put_check(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),
-              is_full ? "there is no room for records: decisions are refused"
-                      : STANDS_STILL_TEXT ": decisions are refused");
+    checks_put(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),
+               is_full ? "there is no room for records: decisions are refused"
+                       : STANDS_STILL_TEXT ": decisions are refused");
     char keys[KEY_TROUBLE_TEXT];
-    put_check(c, METRIC_ENGINE_CHECK_KEYS, "keys",
-              !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
+    checks_put(c, METRIC_ENGINE_CHECK_KEYS, "keys",
+               !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
     pthread_mutex_lock(&e->followers_lock);
     struct keep_status keep = {0};
     bool keeping = e->keep != NULL;
@@ -86,16 +61,16 @@ static void put_checks(struct checks *c, struct worker *w)
     if (publishing) publish_status(e->publisher, &publish);
     pthread_mutex_unlock(&e->followers_lock);
     if (publishing)
-        put_check(c, METRIC_ENGINE_CHECK_PUBLISH, "publish",
-                  !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
-                  publish.text[0] != '\0' ? publish.text : "records wait for the platform");
+        checks_put(c, METRIC_ENGINE_CHECK_PUBLISH, "publish",
+                   !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
+                   publish.text[0] != '\0' ? publish.text : "records wait for the platform");
     if (!keeping) return;
     if (keep.redis_configured)
-        put_check(c, METRIC_ENGINE_CHECK_REDIS, "redis",
-                  keep.redis_reachable && keep.text[0] == '\0',
-                  keep.text[0] != '\0' ? keep.text : "Redis was not reached yet");
-    put_check(c, METRIC_ENGINE_CHECK_SNAPSHOT, "snapshot", !keep.snapshot_fails,
-              keep.snapshot_text);
+        checks_put(c, METRIC_ENGINE_CHECK_REDIS, "redis",
+                   keep.redis_reachable && keep.text[0] == '\0',
+                   keep.text[0] != '\0' ? keep.text : "Redis was not reached yet");
+    checks_put(c, METRIC_ENGINE_CHECK_SNAPSHOT, "snapshot", !keep.snapshot_fails,
+               keep.snapshot_text);
 }
 
 void healthz_handle(void *context, struct http_exchange *x)
@@ -110,16 +85,14 @@ void healthz_handle(void *context, struct http_exchange *x)
     buf_put_u64(&b, atomic_load(&w->engine->journal_left_seconds) / 3600);
     buf_put_literal(&b, ",\"node\":");
     json_put_string(&b, str_from(w->engine->node));
-    buf_put_literal(&b, ",\"service\":\"writ-engine\",\"status\":");
-    json_put_plain(&b, checks.degraded ? STR("degraded") : STR("ok"));
-    buf_put_literal(&b, ",\"version\":\"" WRIT_VERSION "\"}");
-    reply_text(w, x, 200, &b);
+    checks_put_end(&checks, &b, "writ-engine");
+    api_reply(&w->api, x, 200, buf_view(&b), (struct str){0});
 }
 
 void livez_handle(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
-    api_reply(&w->api, x, 200, STR("{\"status\":\"ok\"}"), (struct str){0});
+    api_reply_alive(&w->api, x);
 }
 
 void readyz_handle(void *context, struct http_exchange *x)
@@ -186,15 +159,8 @@ static void set_shared_figures(struct worker *w)
 
 static void reply_metrics(struct worker *w, struct http_exchange *x)
 {
-    struct buf b;
     set_shared_figures(w);
-    buf_init(&b, 16 << 10, METRICS_BYTES_MAX);
-    metrics_put(&b, STR("writ_engine_"));
-    struct http_reply reply = {.status = 200,
-                               .body = buf_view(&b),
-                               .content_type = STR("text/plain; version=0.0.4; charset=utf-8")};
-    api_send(&w->api, x, &reply, (struct str){0});
-    buf_fini(&b);
+    api_reply_metrics(&w->api, x, STR("writ_engine_"));
 }
 
 void metrics_handle(void *context, struct http_exchange *x)

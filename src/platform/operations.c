@@ -1,6 +1,7 @@
 /* operations.c - what operators and load balancers ask: is it alive, is it ready, how is it. */
 #include "platform/platform.h"
 
+#include "api/operations.h"
 #include "pipeline/ingest/store.h"
 
 /* What is asked here waits for no store: it is looked at each second (checks_tick), and these
@@ -54,66 +55,43 @@ static enum err store_trouble(const struct platform *p, struct fault *f)
     return ERR_OK;
 }
 
-struct checks {
-    struct buf text; /* the members of `checks` */
-    bool degraded;
-};
-
-/* One check: "ok", or what is wrong. Its gauge is set with it, so that /healthz
- * and /metrics say the same. */
-static void put_check(struct checks *c, struct platform *p, enum metric gauge, const char *name,
-                      bool ok, const char *trouble)
-{
-    metric_set(p->sheet, gauge, !ok);
-    if (c->text.size > 0) buf_put_byte(&c->text, ',');
-    json_put_plain(&c->text, str_from(name));
-    buf_put_byte(&c->text, ':');
-    api_put_sentence(&c->text, str_from(ok ? "ok" : trouble));
-    c->degraded = c->degraded || !ok;
-}
-
 static void put_checks(struct checks *c, struct platform *p)
 {
     char clock[CLOCK_TROUBLE_TEXT];
-    put_check(c, p, METRIC_PLATFORM_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
+    checks_put(c, METRIC_PLATFORM_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
     if (p->consumer != NULL) {
         struct consumer_status consumer;
         consumer_status(p->consumer, &consumer);
-        put_check(c, p, METRIC_PLATFORM_CHECK_KAFKA, "kafka", consumer.is_well, consumer.text);
+        checks_put(c, METRIC_PLATFORM_CHECK_KAFKA, "kafka", consumer.is_well, consumer.text);
     }
     char keys[KEY_TROUBLE_TEXT];
-    put_check(c, p, METRIC_PLATFORM_CHECK_KEYS, "keys", !key_trouble(p->keys_unprovable, keys),
-              keys);
+    checks_put(c, METRIC_PLATFORM_CHECK_KEYS, "keys", !key_trouble(p->keys_unprovable, keys), keys);
     bool policies_ok;
     const char *policies = watch_health(p->watch, &policies_ok);
     if (policies != NULL)
-        put_check(c, p, METRIC_PLATFORM_CHECK_POLICIES, "policies", policies_ok, policies);
+        checks_put(c, METRIC_PLATFORM_CHECK_POLICIES, "policies", policies_ok, policies);
     struct fault f;
-    put_check(c, p, METRIC_PLATFORM_CHECK_STORE, "store", store_trouble(p, &f) == ERR_OK, f.text);
+    checks_put(c, METRIC_PLATFORM_CHECK_STORE, "store", store_trouble(p, &f) == ERR_OK, f.text);
 }
 
 void healthz_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
-    struct checks c = {0};
-    struct buf reply;
-    buf_init(&c.text, 1 << 10, HEALTH_BYTES_MAX);
-    buf_init(&reply, 1 << 10, HEALTH_BYTES_MAX);
+    struct buf b;
+    buf_init(&b, 1 << 10, HEALTH_BYTES_MAX);
+    struct checks c = {.out = &b, .sheet = p->sheet};
+    buf_put_literal(&b, "{\"checks\":{");
     put_checks(&c, p);
-    buf_put_literal(&reply, "{\"checks\":{");
-    buf_put(&reply, buf_view(&c.text));
-    buf_put_literal(&reply, "},\"service\":\"writ-platform\",\"status\":");
-    json_put_plain(&reply, c.degraded ? STR("degraded") : STR("ok"));
-    buf_put_literal(&reply, ",\"version\":\"" WRIT_VERSION "\"}");
-    api_reply(&p->api, x, 200, buf_view(&reply), (struct str){0});
-    buf_fini(&reply);
-    buf_fini(&c.text);
+    buf_put_byte(&b, '}');
+    checks_put_end(&c, &b, "writ-platform");
+    api_reply(&p->api, x, 200, buf_view(&b), (struct str){0});
+    buf_fini(&b);
 }
 
 void livez_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
-    api_reply(&p->api, x, 200, STR("{\"status\":\"ok\"}"), (struct str){0});
+    api_reply_alive(&p->api, x);
 }
 
 void readyz_handle(void *context, struct http_exchange *x)
@@ -181,10 +159,11 @@ void checks_tick(struct platform *p)
     struct unprovable unprovable =
         key_table_unprovable(p->keys, pepper_mark(&p->pepper), world_now_ms());
     key_trouble_note(&p->keys_unprovable, &unprovable);
-    struct checks c = {0}; /* for its gauges */
-    buf_init(&c.text, 1 << 10, HEALTH_BYTES_MAX);
+    struct buf unread; /* the gauges are what is wanted */
+    buf_init(&unread, 1 << 10, HEALTH_BYTES_MAX);
+    struct checks c = {.out = &unread, .sheet = p->sheet};
     put_checks(&c, p);
-    buf_fini(&c.text);
+    buf_fini(&unread);
     look_at_store(p);
 }
 
@@ -194,21 +173,6 @@ void config_check_handle(void *context, struct http_exchange *x)
     api_reply(&p->api, x, 200, STR("{\"ok\":true}"), (struct str){0});
 }
 
-enum { METRICS_BYTES_MAX = 1 << 20 };
-
-static void reply_metrics(struct platform *p, struct http_exchange *x)
-{
-    struct buf b;
-    buf_init(&b, 16 << 10, METRICS_BYTES_MAX);
-    metric_set(p->sheet, METRIC_PLATFORM_CONNECTIONS, http_server_connections(p->server));
-    metrics_put(&b, STR("writ_platform_"));
-    struct http_reply reply = {.status = 200,
-                               .body = buf_view(&b),
-                               .content_type = STR("text/plain; version=0.0.4; charset=utf-8")};
-    api_send(&p->api, x, &reply, (struct str){0});
-    buf_fini(&b);
-}
-
 void metrics_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
@@ -216,5 +180,7 @@ void metrics_handle(void *context, struct http_exchange *x)
     enum err err = p->config->metrics_public ? ERR_OK
                                              : api_admit(&p->api, x, ROLE_METRICS | ROLE_ADMIN,
                                                          world_now_ms(), &p->caller, &f);
-    if (!platform_failed(p, x, err, &f)) reply_metrics(p, x);
+    if (platform_failed(p, x, err, &f)) return;
+    metric_set(p->sheet, METRIC_PLATFORM_CONNECTIONS, http_server_connections(p->server));
+    api_reply_metrics(&p->api, x, STR("writ_platform_"));
 }

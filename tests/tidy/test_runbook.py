@@ -23,8 +23,8 @@ def sections():
 
 def checks():
     """The checks of both programs' /healthz, as their sources name them."""
-    engine = re.findall(r'put_check\(c, \w+, "(\w+)"', (TOP / "src/engine/health.c").read_text())
-    platform = re.findall(r'put_check\(c, p, \w+, "(\w+)"', (TOP / "src/platform/operations.c").read_text())
+    engine, platform = (re.findall(r'checks_put\(c, \w+, "(\w+)"', (TOP / "src" / path).read_text())
+                        for path in ("engine/health.c", "platform/operations.c"))
     assert len(engine) >= 7 and {"kafka", "store"} <= set(platform), "the checks were not found in the sources"
     return [f"engine: {name}" for name in engine] + [f"platform: {name}" for name in platform]
 
