@@ -31,12 +31,6 @@ static void complained(rd_kafka_t *client, int code, const char *reason, void *o
     topic_login_complained(opaque, code, reason);
 }
 
-static void logged(const rd_kafka_t *client, int level, const char *facility, const char *text)
-{
-    (void)client;
-    log_text(level <= 4 ? LOG_WARNING : LOG_DEBUG, "kafka", "%s: %.300s", facility, text);
-}
-
 /* ---- asking ---- */
 
 static enum err not_told(struct kafka_source *k, rd_kafka_resp_err_t why, struct fault *f)
@@ -189,40 +183,31 @@ static void destroy(struct message_source *door)
  * let one set): so this much a second is also the most that can be read. */
 #define FETCHED_KBYTES_MAX "131072"
 
-static enum err set_all(struct kafka_source *k, rd_kafka_conf_t *conf, struct fault *f)
+static enum err configure(struct kafka_source *k, rd_kafka_conf_t *conf, struct fault *f)
 {
-    static const char *const fixed[][2] = {
+    static const struct topic_setting own[] = {
         {"client.id", "writ-platform"},
         {"auto.offset.reset", "error"},
         {"enable.auto.commit", "false"},
         {"enable.auto.offset.store", "false"},
         {"enable.partition.eof", "false"},
-        {"allow.auto.create.topics", "false"},
         {"isolation.level", "read_committed"},
         {"queued.min.messages", "1000000"}, /* the bytes are the bound */
         {"queued.max.messages.kbytes", FETCHED_KBYTES_MAX},
         {"fetch.error.backoff.ms", "100"},
-        {"reconnect.backoff.max.ms", "500"},
-        {"socket.connection.setup.timeout.ms", "5000"},
-        {"topic.metadata.refresh.interval.ms", "10000"},
-        {"log.connection.close", "true"}, /* else nothing tells of a port that is for TLS */
     };
-    enum err e = topic_login_configure(&k->login, conf, f);
-    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++)
-        e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);
-    return e;
+    return topic_login_configure(&k->login, conf, own, sizeof own / sizeof *own, f);
 }
 
 static enum err client_open(struct kafka_source *k, struct fault *f)
 {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    enum err e = set_all(k, conf, f);
+    enum err e = configure(k, conf, f);
     if (e != ERR_OK) {
         rd_kafka_conf_destroy(conf);
         return e;
     }
     rd_kafka_conf_set_error_cb(conf, complained);
-    rd_kafka_conf_set_log_cb(conf, logged);
     e = topic_login_open(&k->login, RD_KAFKA_CONSUMER, conf, &k->client, f);
     if (e != ERR_OK) return e;
     k->topic = rd_kafka_topic_new(k->client, k->topic_name, NULL);

@@ -87,12 +87,6 @@ static void complained(rd_kafka_t *client, int code, const char *reason, void *o
     }
 }
 
-static void logged(const rd_kafka_t *client, int level, const char *facility, const char *text)
-{
-    (void)client;
-    log_text(level <= 4 ? LOG_WARNING : LOG_DEBUG, "kafka", "%s: %.300s", facility, text);
-}
-
 /* ---- its threads ---- */
 
 struct opening {
@@ -118,9 +112,9 @@ static void *open_nicely(void *context)
 
 /* ---- the client ---- */
 
-static enum err set_all(struct kafka_transport *k, rd_kafka_conf_t *conf, struct fault *f)
+static enum err configure(struct kafka_transport *k, rd_kafka_conf_t *conf, struct fault *f)
 {
-    const char *const fixed[][2] = {
+    const struct topic_setting own[] = {
         {"client.id", "writ-engine"},
         {"enable.idempotence", "true"},
         {"acks", "all"},
@@ -132,31 +126,22 @@ static enum err set_all(struct kafka_transport *k, rd_kafka_conf_t *conf, struct
         {"compression.codec", k->compression},
         {"queue.buffering.max.messages", "100000"},
         {"queue.buffering.max.kbytes", "65536"},
-        {"reconnect.backoff.max.ms", "500"},
-        {"socket.connection.setup.timeout.ms", "5000"},
         /* a deleted topic is told after that long */
         {"topic.metadata.propagation.max.ms", "10000"},
-        {"topic.metadata.refresh.interval.ms", "10000"},
-        {"allow.auto.create.topics", "false"}, /* it would have the brokers' number of partitions */
-        {"log.connection.close", "true"},      /* else nothing tells of a port that is for TLS */
     };
-    enum err e = topic_login_configure(&k->login, conf, f);
-    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++)
-        e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);
-    return e;
+    return topic_login_configure(&k->login, conf, own, sizeof own / sizeof *own, f);
 }
 
 static enum err client_open(struct kafka_transport *k, struct fault *f)
 {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    enum err e = set_all(k, conf, f);
+    enum err e = configure(k, conf, f);
     if (e != ERR_OK) {
         rd_kafka_conf_destroy(conf);
         return e;
     }
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_error_cb(conf, complained);
-    rd_kafka_conf_set_log_cb(conf, logged);
     struct opening opening = {.transport = k, .conf = conf, .fault = f};
     pthread_t opener;
     if (pthread_create(&opener, NULL, open_nicely, &opening) != 0) {

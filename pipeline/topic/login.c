@@ -118,24 +118,44 @@ static int certificate_was_checked(rd_kafka_t *client, const char *broker, int32
 
 /* ---- the client's settings ---- */
 
-enum err topic_login_set(rd_kafka_conf_t *conf, const char *name, const char *value,
-                         struct fault *f)
+static const struct topic_setting both[] = {
+    {"reconnect.backoff.max.ms", "500"},
+    {"socket.connection.setup.timeout.ms", "5000"},
+    {"topic.metadata.refresh.interval.ms", "10000"},
+    {"allow.auto.create.topics", "false"}, /* it would have the brokers' number of partitions */
+    {"log.connection.close", "true"},      /* else nothing tells of a port that is for TLS */
+};
+
+static void logged(const rd_kafka_t *client, int level, const char *facility, const char *text)
 {
-    char text[160];
-    if (rd_kafka_conf_set(conf, name, value, text, sizeof text) == RD_KAFKA_CONF_OK) return ERR_OK;
-    return fault_set(f, ERR_BAD_VALUE, "", "kafka: %s cannot be set: %s", name,
-                     strstr(name, "password") != NULL ? "it is not taken" : text);
+    (void)client;
+    log_text(level <= 4 ? LOG_WARNING : LOG_DEBUG, "kafka", "%s: %.300s", facility, text);
 }
 
-enum err topic_login_configure(struct topic_login *l, rd_kafka_conf_t *conf, struct fault *f)
+static enum err set_all(rd_kafka_conf_t *conf, const struct topic_setting *list, size_t count,
+                        struct fault *f)
+{
+    char text[160];
+    for (size_t i = 0; i < count; i++)
+        if (rd_kafka_conf_set(conf, list[i].name, list[i].value, text, sizeof text) !=
+            RD_KAFKA_CONF_OK)
+            return fault_set(f, ERR_BAD_VALUE, "", "kafka: %s cannot be set: %s", list[i].name,
+                             strstr(list[i].name, "password") != NULL ? "it is not taken" : text);
+    return ERR_OK;
+}
+
+enum err topic_login_configure(struct topic_login *l, rd_kafka_conf_t *conf,
+                               const struct topic_setting *own, size_t own_count, struct fault *f)
 {
     struct topic_settings settings;
     enum err e = topic_settings_make(&l->access, &settings, f);
-    for (size_t i = 0; e == ERR_OK && i < settings.count; i++)
-        e = topic_login_set(conf, settings.list[i].name, settings.list[i].value, f);
+    if (e == ERR_OK) e = set_all(conf, settings.list, settings.count, f);
     topic_settings_wipe(&settings);
+    if (e == ERR_OK) e = set_all(conf, both, sizeof both / sizeof *both, f);
+    if (e == ERR_OK) e = set_all(conf, own, own_count, f);
     if (e != ERR_OK) return e;
     rd_kafka_conf_set_opaque(conf, l);
+    rd_kafka_conf_set_log_cb(conf, logged);
     rd_kafka_conf_set_resolve_cb(conf, name_is_wanted);
     rd_kafka_conf_set_socket_cb(conf, socket_is_wanted);
     if (topic_access_has_token(&l->access))

@@ -9,8 +9,8 @@
  * logged in stays so until the brokers end it. The door to librdkafka for this; sending and reading
  * have their own (pipeline/publish, pipeline/ingest).
  *
- * Belongs to the thread that polls the client, but for the check of certificates and for reaching
- * brokers, which the library's threads do. */
+ * Belongs to the thread that polls the client, but for the check of certificates, reaching brokers,
+ * and the library's own log, which its threads do. */
 #ifndef TOPIC_LOGIN_H
 #define TOPIC_LOGIN_H
 
@@ -37,12 +37,11 @@ struct topic_login {
 void topic_login_init(struct topic_login *l, const struct topic_access *access, void *owner);
 void topic_login_fini(struct topic_login *l);
 
-/* Sets what the access says, the opaque and the callbacks but those for errors and logs.
- * ERR_BAD_VALUE, ERR_NOT_FOUND: an option, named in *f. */
-enum err topic_login_configure(struct topic_login *l, rd_kafka_conf_t *conf, struct fault *f);
-/* One setting of `conf`; no secret enters *f. */
-enum err topic_login_set(rd_kafka_conf_t *conf, const char *name, const char *value,
-                         struct fault *f);
+/* Sets what the access says, what both sides want alike, and `own`, the side's own settings; the
+ * opaque, and all callbacks but those for errors and for what was delivered. ERR_BAD_VALUE,
+ * ERR_NOT_FOUND: an option, named in *f; no secret enters *f. */
+enum err topic_login_configure(struct topic_login *l, rd_kafka_conf_t *conf,
+                               const struct topic_setting *own, size_t own_count, struct fault *f);
 /* The client, of a `conf` that is taken. ERR_BAD_VALUE: an option that shows to be
  * wrong only now (a CA file). */
 enum err topic_login_open(struct topic_login *l, rd_kafka_type_t type, rd_kafka_conf_t *conf,

@@ -76,11 +76,13 @@ bool topic_access_has_token(const struct topic_access *a);
 void topic_access_copy(const struct topic_access *from, struct topic_access *to);
 void topic_access_fini(struct topic_access *copied); /* zeroed: nothing to do */
 
-/* for the client library: names of ours, values that live as long as the access and this */
+struct topic_setting { /* of the client library */
+    const char *name, *value;
+};
+
+/* Values live as long as the access and this. */
 struct topic_settings {
-    struct {
-        const char *name, *value;
-    } list[TOPIC_SETTINGS_MAX];
+    struct topic_setting list[TOPIC_SETTINGS_MAX];
     size_t count;
     char secret[TOPIC_SECRET_MAX + 2];
 };
