@@ -65,7 +65,7 @@ static enum err put_all(struct store *s, const struct globs *tenants, struct buf
     buf_printf(out, "],\"revision\":%llu,", (unsigned long long)*ret_revision);
     globs_put(out, "tenants", tenants);
     buf_put_byte(out, '}');
-    if (err != ERR_OK) return database_fault(s->database, err, f);
+    if (err != ERR_OK) return store_fault(s, err, f);
     return out->overflow ? fault_set(f, ERR_FULL, "", "the bundle is larger than can be sent")
                          : ERR_OK;
 }
@@ -74,7 +74,7 @@ enum err bundle_put(struct store *s, const struct globs *tenants, struct buf *ou
                     uint64_t *ret_revision, struct fault *f)
 {
     enum err err = database_begin_read(s->database);
-    if (err != ERR_OK) return database_fault(s->database, err, f);
+    if (err != ERR_OK) return store_fault(s, err, f);
     err = database_check_schema(s->database, f);
     if (err == ERR_OK) err = put_all(s, tenants, out, ret_revision, f);
     database_rollback(s->database); /* it only read */

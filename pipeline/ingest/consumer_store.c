@@ -14,11 +14,6 @@ enum {
     KNOWN_MAX = 65536, /* replays whose age is kept in mind */
 };
 
-static enum err fault_of(struct store *s, enum err err, struct fault *f)
-{
-    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
-}
-
 static struct str owner_text(const char owner[LEASE_OWNER_TEXT])
 {
     return str_of(owner, LEASE_OWNER_TEXT);
@@ -129,7 +124,7 @@ enum err consumer_store_beat(struct store *s, struct str topic, struct lease *l,
 {
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
-    err = fault_of(s, beat_within(s, topic, l, monotonic_ms, now_ms), f);
+    err = store_fault(s, beat_within(s, topic, l, monotonic_ms, now_ms), f);
     return store_end(s, err, f);
 }
 
@@ -149,7 +144,7 @@ enum err consumer_store_leave(struct store *s, struct str topic, struct lease *l
         bind_text(q, 2, owner_text(l->me));
         err = statement_run(q);
     }
-    return store_end(s, fault_of(s, err, f), f);
+    return store_end(s, store_fault(s, err, f), f);
 }
 
 /* ---- offsets ---- */
@@ -172,7 +167,7 @@ enum err consumer_store_move(struct store *s, struct str topic, struct str owner
     bind_text(q, 5, owner);
     bind_u64(q, 6, m->from);
     enum err err = statement_run(q);
-    if (err != ERR_OK) return fault_of(s, err, f);
+    if (err != ERR_OK) return store_fault(s, err, f);
     if (database_changes(s->database) == 1) return ERR_OK;
     return fault_set(f, ERR_PRECONDITION_FAILED, "",
                      "partition %u was taken over by another platform", m->partition);
@@ -251,7 +246,7 @@ enum err consumer_store_ask(struct store *s, const struct audit_stream *stream,
 {
     uint64_t number;
     enum err err = is_due(s, stream, monotonic_ms, &number, ret_asked);
-    if (err != ERR_OK || !*ret_asked) return fault_of(s, err, f);
+    if (err != ERR_OK || !*ret_asked) return store_fault(s, err, f);
     /* The column is named for a time, and is one where it can be: another number, another
      * request. */
     struct statement *q = database_statement(
@@ -265,7 +260,7 @@ enum err consumer_store_ask(struct store *s, const struct audit_stream *stream,
     bind_u64(q, 4, number);
     err = statement_run(q);
     if (err == ERR_OK) know(s, stream, number, monotonic_ms);
-    return fault_of(s, err, f);
+    return store_fault(s, err, f);
 }
 
 enum { ASK_AT_ONCE = 256 };
@@ -309,7 +304,7 @@ enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t pa
     arena_init(&a.arena, 64 << 10, 64 << 20);
     for (bool first = true; err == ERR_OK && a.count == ASK_AT_ONCE; first = false) {
         if (!first) last = a.streams[a.count - 1];
-        err = fault_of(s, streams_after(s, first ? NULL : &last, &a), f);
+        err = store_fault(s, streams_after(s, first ? NULL : &last, &a), f);
         for (size_t i = 0; i < a.count && err == ERR_OK; i++) {
             bool asked = false;
             if (topic_partition(a.streams[i].node, a.streams[i].journal, partition_count) !=

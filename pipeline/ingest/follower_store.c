@@ -36,7 +36,7 @@ enum err follower_store_note(struct store *s, const struct follower_row *rows, s
     if (err != ERR_OK) return err;
     for (size_t i = 0; i < count && err == ERR_OK; i++) err = note(s, &rows[i]);
     if (err == ERR_OK) err = forget(s, now_ms);
-    if (err != ERR_OK) database_fault(s->database, err, f);
+    if (err != ERR_OK) store_fault(s, err, f);
     return store_end(s, err, f);
 }
 
@@ -56,7 +56,7 @@ enum err follower_store_list(struct store *s, uint64_t now_ms, struct arena *are
                                              .revision = column_u64(q, 1),
                                              .seen_at = column_u64(q, 2)};
     statement_reset(q);
-    if (err != ERR_OK && err != ERR_END) return database_fault(s->database, err, f);
+    if (err != ERR_OK && err != ERR_END) return store_fault(s, err, f);
     if (arena->overflow) return fault_plain(f, ERR_FULL);
     *ret_count = count;
     return ERR_OK;

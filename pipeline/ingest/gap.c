@@ -20,7 +20,7 @@ static enum err move(struct store *s, const struct gap *g, struct fault *f)
         .node = g->node, .journal = g->journal, .epoch = g->epoch, .next_seq = g->next_seq};
     enum err err = s->audit.ops->stream_get(s->audit.state, g->node, g->journal, &from);
     bool is_new = err == ERR_NOT_FOUND;
-    if (err != ERR_OK && !is_new) return database_fault(s->database, err, f);
+    if (err != ERR_OK && !is_new) return store_fault(s, err, f);
     uint64_t next_seq = is_new ? 1 : from.next_seq;
     if (next_seq != g->from_seq) return not_there(g, next_seq, f);
     if (!is_new) {
@@ -33,7 +33,7 @@ static enum err move(struct store *s, const struct gap *g, struct fault *f)
     if (err == ERR_PRECONDITION_FAILED)
         return fault_set(f, err, "/from_seq",
                          "from_seq: records came while this was asked; look again");
-    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+    return store_fault(s, err, f);
 }
 
 static enum err tell(struct store *s, const struct gap *g, const struct actor *by, struct fault *f)

@@ -13,11 +13,6 @@ enum {
     ROW_ARENA_LIMIT = 4 << 20,
 };
 
-static enum err store_fault(struct store *s, enum err err, struct fault *f)
-{
-    return database_fault(s->database, err, f);
-}
-
 /* ---- rows ---- */
 
 static enum err row_read(struct str text, struct key **ret, struct fault *f)
@@ -47,7 +42,7 @@ static enum err row_write(struct store *s, const char *sql, const struct key *k,
         err = statement_run(q);
     }
     buf_fini(&row);
-    return err == ERR_OK ? ERR_OK : store_fault(s, err, f);
+    return store_fault(s, err, f);
 }
 
 static enum err row_add(struct store *s, const struct key *k, struct fault *f)

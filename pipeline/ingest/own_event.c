@@ -50,7 +50,7 @@ enum err own_event_store(struct store *s, const struct actor *by, const struct o
     struct audit_row row = {.bytes = buf_view(&b), .event = &event, .created_at = by->now_ms};
     uint64_t row_id;
     enum err err = s->audit.ops->insert(s->audit.state, &row, &row_id);
-    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+    return store_fault(s, err, f);
 }
 
 enum err own_event_store_alone(struct store *s, const struct actor *by, const struct own_event *e,

@@ -26,11 +26,6 @@ const char *policy_effect_name(enum policy_effect effect)
     return names[effect];
 }
 
-static enum err store_fault(struct store *s, enum err err, struct fault *f)
-{
-    return database_fault(s->database, err, f);
-}
-
 static enum err not_found(struct str name, struct fault *f)
 {
     return fault_set(f, ERR_NOT_FOUND, "", "there is no policy %.*s in this tenant",
@@ -279,7 +274,7 @@ static enum err version_find(struct store *s, struct str tenant, struct str name
         return fault_set(f, ERR_NOT_FOUND, "",
                          "there is no version %llu of policy %.*s in this tenant",
                          (unsigned long long)version, STR_FORMAT(name));
-    return err == ERR_OK ? ERR_OK : store_fault(s, err, f);
+    return store_fault(s, err, f);
 }
 
 enum err policy_store_version(struct store *s, struct str tenant, struct str name, uint64_t version,
@@ -344,7 +339,7 @@ static enum err version_add(struct changing *c, uint64_t *ret_version)
     if (err != ERR_OK) return store_fault(c->store, err, c->fault);
     *ret_version = column_u64(s, 0);
     err = statement_run(s);
-    return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
+    return store_fault(c->store, err, c->fault);
 }
 
 /* A policy's number is its place in the list, and is never given again: SQLite, left to itself,
@@ -379,7 +374,7 @@ static enum err row_write(struct changing *c, struct str description, bool is_ac
     bind_text(s, 9, c->by->principal);
     bind_text(s, 10, p->directory);
     enum err err = statement_run(s);
-    return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
+    return store_fault(c->store, err, c->fault);
 }
 
 /* The same text has another directory of the same owner for its home now. Nobody who follows the
@@ -391,7 +386,7 @@ static enum err directory_write(struct changing *c)
     bind_u64(s, 1, c->now.number);
     bind_text(s, 2, c->change->directory);
     enum err err = statement_run(s);
-    return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
+    return store_fault(c->store, err, c->fault);
 }
 
 static enum err check_room(struct changing *c)
@@ -420,7 +415,7 @@ static enum err active_bytes(struct changing *c, struct str tenant, uint64_t *re
     enum err err = statement_step(s);
     if (err == ERR_OK) *ret = column_u64(s, 0);
     statement_reset(s);
-    return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
+    return store_fault(c->store, err, c->fault);
 }
 
 /* The policy as it was just written, among all others: what is too much is taken back. */

@@ -33,9 +33,9 @@ struct posting {
     bool is_one;    /* a single object: no index in pointers */
 };
 
-static enum err store_fault(const struct posting *p, enum err err)
+static enum err failed(const struct posting *p, enum err err)
 {
-    return database_fault(p->store->database, err, p->fault);
+    return store_fault(p->store, err, p->fault);
 }
 
 /* Puts the event's place before what is wrong with it. */
@@ -75,8 +75,7 @@ static enum err event_again(struct posting *p, struct str bytes, const struct ev
         err = p->audit->ops->forget(p->audit->state, stored.id, &made_way);
     }
     if (err == ERR_OK && made_way) err = event_store(p, bytes, event, ret_id);
-    if (err != ERR_OK)
-        return store_fault(p, err == ERR_NOT_FOUND || err == ERR_EXISTS ? ERR_IO : err);
+    if (err != ERR_OK) return failed(p, err == ERR_NOT_FOUND || err == ERR_EXISTS ? ERR_IO : err);
     if (made_way) return ERR_OK;
     if (!same) {
         struct fault why;
@@ -137,7 +136,7 @@ static enum err event_take(struct posting *p, struct str bytes)
     if (err == ERR_EXISTS)
         err = event_again(p, bytes, &event, &id);
     else if (err != ERR_OK)
-        err = store_fault(p, err);
+        err = failed(p, err);
     if (err != ERR_OK) return err;
     const struct posted posted = {bytes.bytes, id};
     buf_put(&p->ids, str_of((const char *)&posted, sizeof posted));
@@ -219,7 +218,7 @@ static enum err settle(struct posting *p)
     p->fault->text[0] = '\0';
     enum err err = p->audit->ops->settle(p->audit->state, taken_after_all, p);
     if (err == ERR_OK || p->fault->text[0] != '\0') return err;
-    return store_fault(p, err);
+    return failed(p, err);
 }
 
 static void put_ids(const struct posting *p, struct buf *out)
@@ -268,7 +267,7 @@ static enum err answer_before(struct posting *p, struct str digest, struct buf *
     struct statement *s = database_statement(d, "DELETE FROM idempotency WHERE created_at <= ?1");
     bind_u64(s, 1, p->post->now_ms < IDEMPOTENT_MS ? 0 : p->post->now_ms - IDEMPOTENT_MS);
     enum err err = statement_run(s);
-    if (err != ERR_OK) return store_fault(p, err);
+    if (err != ERR_OK) return failed(p, err);
     s = database_statement(
         d, "SELECT digest, answer FROM idempotency WHERE tenant_id = ?1 AND key_id = ?2"
            " AND route = 'ingest' AND name = ?3");
@@ -282,7 +281,7 @@ static enum err answer_before(struct posting *p, struct str digest, struct buf *
     else if (err == ERR_END)
         err = ERR_OK;
     else
-        store_fault(p, err);
+        failed(p, err);
     statement_reset(s);
     return err;
 }
@@ -298,7 +297,7 @@ static enum err answer_keep(struct posting *p, struct str digest, struct str ans
     bind_text(s, 5, answer);
     bind_u64(s, 6, p->post->now_ms);
     enum err err = statement_run(s);
-    return err == ERR_OK ? ERR_OK : store_fault(p, err);
+    return failed(p, err);
 }
 
 static enum err post_take(struct posting *p, struct buf *out)

@@ -48,11 +48,6 @@ struct drop { /* one under way */
     struct fault *fault;
 };
 
-static enum err store_fault(struct store *s, enum err err, struct fault *f)
-{
-    return database_fault(s->database, err, f);
-}
-
 static enum err horizon_read(struct store *s, struct horizon *ret, struct fault *f)
 {
     struct statement *q =
@@ -243,7 +238,7 @@ static enum err find(struct drop *d)
     if (err == ERR_OK && d->to_id > d->from_id) err = find_streams(d);
     if (err == ERR_OK && d->arena.overflow) err = ERR_FULL;
     database_rollback(b);
-    return err == ERR_OK ? ERR_OK : store_fault(d->store, err, d->fault);
+    return store_fault(d->store, err, d->fault);
 }
 
 /* ---- dropping ---- */
@@ -278,7 +273,7 @@ static enum err remember(struct drop *d, const struct found_stream *t)
     bind_text(q, 2, t->journal);
     bind_u64(q, 3, t->before_seq);
     enum err err = statement_run(q);
-    return err == ERR_OK ? ERR_OK : store_fault(d->store, err, d->fault);
+    return store_fault(d->store, err, d->fault);
 }
 
 /* ERR_PRECONDITION_FAILED: another platform has moved it meanwhile. */
@@ -303,7 +298,7 @@ static enum err rows_forget(struct drop *d)
         database_statement(d->store->database, "UPDATE marks SET row_count = row_count - ?1");
     bind_u64(q, 1, d->rows);
     enum err err = statement_run(q);
-    return err == ERR_OK ? ERR_OK : store_fault(d->store, err, d->fault);
+    return store_fault(d->store, err, d->fault);
 }
 
 static enum err drop_within(struct drop *d, const struct horizon *h, uint64_t now_ms)

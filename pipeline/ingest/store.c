@@ -19,7 +19,7 @@ static enum err read_log_id(struct store *s, struct fault *f)
         memcpy(s->log_id, id.bytes, STORE_LOG_ID_TEXT);
         database_identify(s->database, s->log_id);
     } else {
-        database_fault(s->database, err == ERR_END ? ERR_CORRUPT : err, f);
+        store_fault(s, err == ERR_END ? ERR_CORRUPT : err, f);
     }
     statement_reset(q);
     return err == ERR_END ? ERR_CORRUPT : err;
@@ -36,6 +36,11 @@ enum err list_page_step(struct list_page *p, struct statement *q, struct buf *ou
     if (p->count++ > 0) buf_put_byte(out, ',');
     p->last = column_u64(q, p->id_column);
     return ERR_OK;
+}
+
+enum err store_fault(struct store *s, enum err err, struct fault *f)
+{
+    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
 }
 
 bool store_is_address(const char *place) { return database_is_address(place); }
@@ -98,7 +103,7 @@ enum err store_revision(struct store *s, uint64_t *ret, struct fault *f)
     if (err == ERR_OK)
         *ret = column_u64(q, 1);
     else
-        database_fault(s->database, err, f);
+        store_fault(s, err, f);
     statement_reset(q);
     return err;
 }
@@ -107,7 +112,7 @@ enum err store_probe(struct store *s, struct fault *f)
 {
     uint64_t revision;
     enum err err = database_present(s->database);
-    if (err != ERR_OK) return database_fault(s->database, err, f);
+    if (err != ERR_OK) return store_fault(s, err, f);
     err = store_revision(s, &revision, f);
     return err == ERR_OK ? database_check_schema(s->database, f) : err;
 }
@@ -116,14 +121,14 @@ enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f)
 {
     enum err err =
         statement_run(database_statement(s->database, "UPDATE store SET revision = revision + 1"));
-    if (err != ERR_OK) return database_fault(s->database, err, f);
+    if (err != ERR_OK) return store_fault(s, err, f);
     return store_revision(s, ret, f);
 }
 
 enum err store_begin(struct store *s, struct fault *f)
 {
     enum err err = s->audit.ops->begin(s->audit.state);
-    if (err != ERR_OK) return database_fault(s->database, err, f);
+    if (err != ERR_OK) return store_fault(s, err, f);
     err = database_check_schema(s->database, f);
     if (err != ERR_OK) s->audit.ops->rollback(s->audit.state);
     return err;
@@ -136,5 +141,5 @@ enum err store_end(struct store *s, enum err err, struct fault *f)
         return err;
     }
     err = s->audit.ops->commit(s->audit.state);
-    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+    return store_fault(s, err, f);
 }

@@ -22,6 +22,8 @@ struct store {
     struct map asked;      /* consumer_store.c: since when this process knows of which replay */
 };
 
+/* Says in *f what the database does of this failure; ERR_OK stays so. */
+enum err store_fault(struct store *s, enum err err, struct fault *f);
 /* Raises the revision within the transaction. */
 enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f);
 

@@ -29,9 +29,9 @@ struct intake {
     struct str epoch; /* as stored; absent for a new stream */
 };
 
-static enum err store_fault(const struct intake *in, enum err err)
+static enum err failed(const struct intake *in, enum err err)
 {
-    return database_fault(in->store->database, err, in->fault);
+    return store_fault(in->store, err, in->fault);
 }
 
 static struct audit_source source_of(const struct intake *in, uint64_t seq)
@@ -59,7 +59,7 @@ enum err ingest_quarantine(struct store *s, const struct audit_quarantined *q, s
     const struct audit_store *audit = store_audit(s);
     alarm_log(s, q);
     enum err err = audit->ops->quarantine(audit->state, q);
-    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+    return store_fault(s, err, f);
 }
 
 static enum err quarantine(struct intake *in, uint64_t seq, struct str line, const char *reason)
@@ -88,7 +88,7 @@ static enum err line_again(struct intake *in, uint64_t seq, struct str line)
     if (absent) err = in->audit->ops->is_quarantined(in->audit->state, &source, line, &same);
     if (err == ERR_OK && !same && absent) /* what is not kept any more cannot be compared */
         err = in->audit->ops->is_dropped(in->audit->state, &source, &same);
-    if (err != ERR_OK) return store_fault(in, err);
+    if (err != ERR_OK) return failed(in, err);
     if (!same) return clash(in, seq, line, "clash");
     in->result->duplicates++;
     return ERR_OK;
@@ -112,7 +112,7 @@ static enum err insert_after_all(struct intake *in, uint64_t seq, struct str lin
 {
     enum err err = insert(in, seq, line, event);
     if (err == ERR_EXISTS) return clash(in, seq, line, "clash");
-    return err == ERR_OK ? ERR_OK : store_fault(in, err);
+    return failed(in, err);
 }
 
 /* Another row has this event's key. A row that came without a source (a person restored it) and has
@@ -125,14 +125,14 @@ static enum err key_taken(struct intake *in, uint64_t seq, struct str line,
     bool made_way = false;
     enum err err = in->audit->ops->by_event(in->audit->state, event, &stored);
     if (err == ERR_NOT_FOUND) return clash(in, seq, line, "event_id clash");
-    if (err != ERR_OK) return store_fault(in, err);
+    if (err != ERR_OK) return failed(in, err);
     bool same = str_is_absent(stored.source.node) && str_equal(stored.bytes, line);
     err = in->audit->ops->forget(in->audit->state, stored.id, &made_way);
-    if (err != ERR_OK) return store_fault(in, err);
+    if (err != ERR_OK) return failed(in, err);
     if (made_way) return insert_after_all(in, seq, line, event);
     if (!same) return clash(in, seq, line, "event_id clash");
     err = in->audit->ops->adopt(in->audit->state, stored.id, &source);
-    if (err != ERR_OK) return store_fault(in, err);
+    if (err != ERR_OK) return failed(in, err);
     in->result->duplicates++;
     return ERR_OK;
 }
@@ -146,7 +146,7 @@ static enum err taken_after_all(void *intake, const struct audit_source *source,
     in->result->accepted--;
     arena_reset(&in->arena);
     enum err err = event_read(bytes, &in->arena, &event, &why); /* as it was read before */
-    return err == ERR_OK ? key_taken(in, source->seq, bytes, &event) : store_fault(in, err);
+    return err == ERR_OK ? key_taken(in, source->seq, bytes, &event) : failed(in, err);
 }
 
 /* Whether this record is the engine.started that joins the batch's epoch to the stored one. */
@@ -209,10 +209,10 @@ static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *
                          (unsigned long long)seq);
 
     enum err err = insert(in, seq, d->line, &d->event);
-    if (err != ERR_EXISTS) return err == ERR_OK ? ERR_OK : store_fault(in, err);
+    if (err != ERR_EXISTS) return failed(in, err);
     /* Those before it first: of two, it is the first that has the key. */
     err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
-    if (err != ERR_OK) return store_fault(in, err);
+    if (err != ERR_OK) return failed(in, err);
     return key_taken(in, seq, d->line, &d->event);
 }
 
@@ -224,7 +224,7 @@ static enum err read_position(struct intake *in)
     in->is_new = err == ERR_NOT_FOUND;
     in->next_seq = 1;
     if (in->is_new) return ERR_OK;
-    if (err != ERR_OK) return store_fault(in, err);
+    if (err != ERR_OK) return failed(in, err);
     in->next_seq = stream.next_seq;
     check(stream.epoch.size <= sizeof in->epoch_bytes);
     memcpy(in->epoch_bytes, stream.epoch.bytes, stream.epoch.size);
@@ -243,7 +243,7 @@ static enum err move_position(struct intake *in, uint64_t next_seq)
     if (err == ERR_PRECONDITION_FAILED)
         return fault_set(in->fault, ERR_STORE_UNAVAILABLE, "",
                          "another ingester moved this stream meanwhile");
-    return err == ERR_OK ? ERR_OK : store_fault(in, err);
+    return failed(in, err);
 }
 
 /* The lines that are new, decoded a little ahead; in->end_seq goes on with them. */
@@ -259,7 +259,7 @@ static enum err take_new(struct intake *in, struct str lines)
     decoder_end(decoder);
     if (err != ERR_OK) return err;
     err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
-    return err == ERR_OK ? ERR_OK : store_fault(in, err);
+    return failed(in, err);
 }
 
 static enum err take_lines(struct intake *in)
