@@ -1,10 +1,12 @@
 /* main.c - the engine's boot story, and its end.
  *
- *   options → pepper, node → recovery (snapshot, journal, Redis) → signing keys → engine.started → keeping the state →
- *   last good bundle → workers → feed, publisher → listen → (signals, accepting, housekeeping) →
- *   drain → engine.stopped → publish, snapshot, Redis → exit
+ *   options → directories, node, pepper → addresses taken → recovery (snapshot, journal, Redis) →
+ *   signing keys → engine.started → keeping the state → last good bundle → spans → workers → feed,
+ *   publisher → accepting → (signals, housekeeping) → drain → engine.stopped → publish, snapshot,
+ *   Redis → exit
  *
- * Nothing listens before the journal is recovered and its first record is on disk. */
+ * The addresses are taken early, so that one in use ends the start at once; nothing is accepted
+ * before the journal is recovered and its first record is on disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

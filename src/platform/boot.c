@@ -1,6 +1,7 @@
 /* boot.c - the platform's life: boot, serve, drain.
  *
- *   pepper → store (made, migrated) → keys and revision → writer and readers → listen → serve
+ *   addresses taken → pepper → store (made, migrated) → keys and revision → consumer → writer and
+ *   readers → keeper, watch → accepting → serve
  *   … platform_stop → stop accepting → answer who waits → finish what is in hand → join → close
  *
  * The store is opened once before the threads start, so that a store that cannot be used ends the

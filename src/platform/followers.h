@@ -1,7 +1,7 @@
 /* followers.h - the engines that ask for the bundle, and who of them is behind.
  *
  *   an engine asks ──▶ followers_saw ──▶ here ── 20 ms of company ──▶ the store (the writer)
- *   a revocation ────▶ what the store has (its own job) ──▶ followers_learn ─┬─▶ who is behind
+ *   a revocation ────▶ what the store has (its own job) ──▶ followers_await ─┬─▶ who is behind
  *   while one waits ─▶ the store again, each 100 ms (a reader) ──────────────┘
  *
  * So an engine is known whichever platform of the store it asked, and after restarts. One that was
