@@ -200,7 +200,7 @@ static enum err read_trace_page(struct walk *w, struct buf *ids)
     buf_put_literal(ids, "}\0");
     struct statement *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
     bind_numbers(s, 1, buf_view(ids));
-    bind_u64(s, 2, INT64_MAX);
+    bind_u64(s, 2, INT64_MAX); /* any: NAMED counts on from ?3 */
     bind_named(s, w->query);
     bind_u64(s, 13, w->query->limit - w->told);
     return tell_rows(w, s);

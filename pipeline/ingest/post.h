@@ -16,13 +16,14 @@ struct ingest_post {
      * has no source passes for this store's own */
     bool restores;
     uint64_t now_ms;
-    /* Idempotency-Key: absent, or up to 256 characters; per tenant and key, kept for 24 h. */
+    /* Idempotency-Key: absent, or 1 to 256 bytes of UTF-8, as the caller has checked; per tenant
+     * and key, kept for 24 h. */
     struct str idempotency_key, tenant, key_id;
 };
 
 /* Appends the answer ({"id"} or {"accepted", "duplicates", "ids"}). ERR_EVENT_CONFLICT,
- * ERR_WRONG_TENANT, ERR_MISSING_ROLE (not `restores`), ERR_IDEMPOTENCY_MISMATCH, or what is wrong with an event, its place in the
- * pointer: nothing was stored. */
+ * ERR_WRONG_TENANT, ERR_MISSING_ROLE (not `restores`), ERR_IDEMPOTENCY_MISMATCH, or what is wrong
+ * with an event, its place in the pointer: nothing was stored. */
 enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf *out,
                      struct ingest_result *ret, struct fault *f);
 

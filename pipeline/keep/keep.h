@@ -100,8 +100,9 @@ struct keep_check {
  * journal (the disk went back in time), or an option is wrong, or an image that is to be adopted is
  * not whole. A Redis that cannot be reached is ERR_OK with *ret_reached false, but where something
  * is to be adopted ERR_STORE_UNAVAILABLE. With --adopt, and nothing of our own, the images of that
- * node are given to `each`, with counted tokens and approved reviews closed, and past->adopted says
- * whose they were; the caller makes them durable (keep_snapshot) before anything else. */
+ * node are given to `each`, with counted tokens revoked and its pending and approved reviews expired,
+ * and past->adopted says whose they were; the caller makes them durable (keep_snapshot) before
+ * anything else. */
 enum err keep_redis_check(const struct keep_redis *redis, const struct keep_check *by,
                           bool *ret_reached, struct fault *f);
 

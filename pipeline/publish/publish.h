@@ -99,7 +99,8 @@ struct publish_status {
 enum err publish_start(const struct publish_options *options, struct publisher **ret,
                        struct fault *f);
 
-/* The durable seq moved. Any thread; one load unless the publisher sleeps; `p` may be NULL. */
+/* The durable seq moved. Any thread; no call of the system unless the publisher sleeps;
+ * `p` may be NULL. */
 void publish_wake(struct publisher *p);
 
 void publish_status(const struct publisher *p, struct publish_status *ret); /* any thread */

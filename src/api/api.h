@@ -50,8 +50,8 @@ struct caller {
 /* Who calls: 401 with WWW-Authenticate, or 403 `missing_role` where the key has none of `roles`. A
  * token's caller has `token` and the key that minted it, and is let in by ROLE_TOKEN alone,
  * whatever that key may do. The caller's tenant is the key's, or the token's; a `*` key's is
- * ?tenant_id, if given. Where who has a fixed tenant names another in ?tenant_id:
- * ERR_WRONG_TENANT. */
+ * ?tenant_id, if given: ERR_BAD_PARAMETER, ERR_OUT_OF_RANGE (too long), and ERR_WRONG_TENANT where
+ * who has a fixed tenant names another. ERR_BODY_TOO_LARGE: the arena has no room for it. */
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
                    struct caller *ret, struct fault *f);
 
@@ -82,8 +82,9 @@ enum err api_credential_holds(const struct api *a, const struct credential_mark 
                               struct fault *f);
 
 /* Settles the caller's tenant with one that a body names (absent or "": none). ERR_WRONG_TENANT
- * (the caller's is another, or this program serves it not), ERR_TENANT_REQUIRED (a `*` key, and nobody named one), ERR_CONFLICTING_MEMBER (the body and
- * ?tenant_id differ), ERR_OUT_OF_RANGE (too long). */
+ * (the caller's is another, or this program serves it not), ERR_TENANT_REQUIRED (a `*` key, and
+ * nobody named one), ERR_CONFLICTING_MEMBER (the body and ?tenant_id differ), ERR_OUT_OF_RANGE (too
+ * long), ERR_BAD_VALUE (`*`, which is no tenant). */
 enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f);
 
 /* ?limit (default 20, 1 to 500) and ?cursor (default 0). */
@@ -144,8 +145,8 @@ enum err api_flag(const struct http_exchange *x, struct str name, bool *ret, str
 
 struct forward; /* one reactor's: address of the peer and what is under way */
 /* `address` is the configuration's and outlives it. Its name, if it has one, is looked up here,
- * which blocks, and again on a thread of its own while nobody answers there. `connections`: how many
- * clients the server may have. */
+ * which blocks for a second at most, and again each second, without blocking, while nobody answers
+ * there. `connections`: how many clients the server may have. */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
                                const char *address, uint32_t connections);
 void forward_destroy(struct forward *f);

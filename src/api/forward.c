@@ -25,7 +25,7 @@ enum {
     WAITS_OF_ONE_MAX = 64,      /* of those, with one credential: others want to wait, too */
     BODIES_MAX = 64 << 20,      /* bytes: what clients are held to does not count copies */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
-    LOOKUP_MS = 1000,           /* between two */
+    LOOKUP_MS = 1000,           /* between two; the first may block so long */
 };
 
 struct forward {

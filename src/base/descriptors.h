@@ -17,7 +17,7 @@ bool descriptors_take_standard(void);
  * that it leaves room for; that is logged. The rest is for the program's own, since clients must not
  * be able to take the descriptor that the next journal segment needs: a quarter of the limit, and
  * 128 to 1024 (but no more than half), and no less than what is `needed`. ERR_BAD_VALUE: that leaves
- * none for clients. Once, at boot, before anything is opened. */
+ * fewer than 8 for clients. Once, at boot, before anything is opened. */
 enum err descriptors_for_clients(uint64_t needed, uint64_t *connections, struct fault *f);
 
 #endif

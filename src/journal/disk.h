@@ -39,7 +39,8 @@ struct disk {
     enum err (*sync_directory)(void *state);
     enum err (*rename)(void *state, const char *from, const char *to);
     enum err (*remove)(void *state, const char *name);
-    /* Calls `each` with every file name, in no order. */
+    /* Calls `each` with every file name, in no order; not with one that begins with a point, nor
+     * with the lock's. */
     enum err (*list)(void *state, void (*each)(void *context, const char *name), void *context);
     enum err (*free_bytes)(void *state, uint64_t *ret_free, uint64_t *ret_total);
     /* How many more files it takes, and of how many; a total of 0: it has no bound of them. */

@@ -74,7 +74,8 @@ struct journal_report {
 /* Opens, verifies, cuts a torn tail, replays all kept records in order through `replay` (NULL:
  * none; an error from it ends the opening), makes the spare segment and starts the scribe's
  * threads. ERR_CORRUPT (damage at or below the durable mark: *f says segment, offset, seq),
- * ERR_EXISTS (another process has this directory), ERR_NO_SPACE, ERR_IO. */
+ * ERR_BAD_VALUE (a newer program wrote it), ERR_EXISTS (another process has this directory),
+ * ERR_NO_SPACE, ERR_IO. */
 enum err journal_open(const struct journal_options *options,
                       enum err (*replay)(void *context, const struct journal_record *record),
                       void *replay_context, struct journal **ret, struct journal_report *ret_report,
@@ -141,11 +142,13 @@ void journal_totals(const struct journal *j, struct journal_totals *ret);
 /* ---- reading back: each cursor belongs to one thread ---- */
 
 struct journal_cursor;
-/* The next record given will be `seq` (1-based). ERR_NOT_FOUND: it is no longer kept. */
+/* The next record given will be `seq` (1-based). ERR_NOT_FOUND: it is no longer kept, or further on
+ * than the one that comes next; ERR_IO. */
 enum err journal_cursor_open(struct journal *j, uint64_t seq, struct journal_cursor **ret,
                              struct fault *f);
 void journal_cursor_close(struct journal_cursor *c);
-/* Next durable record; views valid until the next call. ERR_END: none yet. */
+/* Next durable record; views valid until the next call. ERR_END: none yet. ERR_NOT_FOUND: it went
+ * meanwhile; ERR_CORRUPT, ERR_IO. */
 enum err journal_cursor_next(struct journal_cursor *c, struct journal_record *ret, struct fault *f);
 
 #endif

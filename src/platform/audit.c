@@ -86,7 +86,7 @@ static void put_exact(struct buf *out, struct str bytes)
     buf_put_byte(out, '}');
 }
 
-/* One more than the page was asked for, to know of it. */
+/* The query asks for one row more than the page has: whether there are more is known by it. */
 static bool is_full(const struct audit_detail *d)
 {
     bool is_large = d->job->reply.size >= PAGE_BYTES_MAX;
