@@ -59,19 +59,12 @@ static enum err answer_read(struct http_transport *t, const struct http_answer *
                      a->status);
 }
 
-static struct str shortened(struct str text, size_t size)
-{
-    if (text.size <= size) return text;
-    while (size > 0 && ((unsigned char)text.bytes[size] & 0xc0) == 0x80) size--;
-    return str_of(text.bytes, size);
-}
-
 static void refused(struct http_transport *t, const struct http_answer *a, struct fault *f)
 {
     struct json *root;
     if (answer_read(t, a, &root, f) != ERR_OK) return;
-    struct str code = shortened(json_text(root, STR("code")), 40);
-    struct str sentence = shortened(json_text(root, STR("error")), 180);
+    struct str code = str_cut(json_text(root, STR("code")), 40);
+    struct str sentence = str_cut(json_text(root, STR("error")), 180);
     fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answered %d %.*s: %.*s", a->status,
               STR_FORMAT(code), STR_FORMAT(sentence));
 }

@@ -223,8 +223,7 @@ enum err platform_check_node(const struct platform *p, struct str node, struct f
 bool platform_key_holds(const struct platform *p, struct id key)
 {
     const struct key *k = key_table_get(p->keys, key);
-    return k != NULL && k->revoked_at == 0 &&
-           (k->expires_at == 0 || world_expiry_ms(world_now_ms()) < k->expires_at);
+    return k != NULL && key_in_force(k, world_expiry_ms(world_now_ms())) == ERR_OK;
 }
 
 bool platform_is_everywhere(const struct platform *p)
