@@ -503,19 +503,20 @@ def answer(one):
 
 
 def test_the_platform_is_not_ready_before_it_has_read_what_is_there(watched):
-    w = watched()
+    w = watched({"base.yaml": DENY})
     w.stack.make_first_keys()
-    w.stack.platform.start(ready=False)
     # Written all the time, so that the first looks pass it by as too young.
     path, end = w.folder / "base.yaml", threading.Event()
 
     def write():
-        until = time.monotonic() + 1.5
-        while time.monotonic() < until and not end.wait(0.01):
+        while not end.wait(0.01):
             path.write_text(DENY)
     writer = threading.Thread(target=write)
     writer.start()
     try:
+        w.stack.platform.start(ready=False)
+        harness.eventually(w.stack.platform.is_listening, "it answers")
+        threading.Timer(1.5, end.set).start()
         w.stack.platform.wait_ready()
         assert "base" in w.policies(), "it was there from the start"
     finally:
