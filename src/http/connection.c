@@ -502,8 +502,9 @@ void connection_ready(struct loop_fd *w, int events)
         return;
     }
     if ((events & LOOP_READ) && c->server->held) {
+        c->blocked = true; /* what has come was in time, and is ours to read: no clock runs */
         hold_back(c);
-        watch(c);
+        settle(c);
         events &= ~LOOP_READ;
         if (events == 0) return;
         connection_send(c);

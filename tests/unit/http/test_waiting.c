@@ -352,6 +352,36 @@ static void what_came_in_time_is_read_before_its_time_is_over(void **state)
     rig_destroy(rig);
 }
 
+/* The same while the server begins nothing: until it does, no clock runs for what has come. */
+static void what_came_in_time_outlives_a_hold(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.head_ms = limits.body_ms = limits.idle_ms = 500;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *fresh = rig_connect(rig), *begun = rig_connect(rig), *body = rig_connect(rig);
+    rig_say(rig, begun, "GET /things/1 HT");
+    rig_say(rig, body, "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n{");
+    rig_beat(rig);
+    http_server_hold(rig->server, true);
+    rig_say(rig, fresh, "GET /things/1 HTTP/1.1\r\n" H "\r\n");
+    rig_say(rig, begun, "TP/1.1\r\n" H "\r\n");
+    rig_say(rig, body, "}");
+    uint64_t since_ms = loop_now_ms(rig->loop);
+    do {
+        rig_beat(rig);
+        usleep(1000);
+    } while (loop_now_ms(rig->loop) < since_ms + 700);
+    http_server_hold(rig->server, false);
+    struct peer *all[] = {fresh, begun, body};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_int_equal(rig_hear(rig, all[i], 1), 1);
+        assert_int_equal(heard_status(all[i]), 200);
+        peer_close(all[i]);
+    }
+    rig_destroy(rig);
+}
+
 /* The next to be looked at is not the last one's list. */
 static void a_long_time_of_one_does_not_lengthen_anothers(void **state)
 {
@@ -766,6 +796,7 @@ int main(void)
         cmocka_unit_test(a_zeroed_token_names_nobody),
         cmocka_unit_test(an_idle_client_is_let_go_silently),
         cmocka_unit_test(what_came_in_time_is_read_before_its_time_is_over),
+        cmocka_unit_test(what_came_in_time_outlives_a_hold),
         cmocka_unit_test(a_long_time_of_one_does_not_lengthen_anothers),
         cmocka_unit_test(a_request_that_does_not_come_in_time_is_refused),
         cmocka_unit_test(dripping_bytes_do_not_stretch_the_time_for_a_head),
