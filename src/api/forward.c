@@ -39,7 +39,7 @@ struct forward {
     struct loop_timer look;
     struct list under_way;
     size_t count, reads, waits, body_bytes;
-    size_t waits_most, waits_of_one_most;
+    size_t most, reads_most, waits_most, waits_of_one_most;
     bool draining;
 };
 
@@ -90,11 +90,11 @@ static enum err find_peer(struct forward *f, struct fault *fault)
     return err;
 }
 
-/* A wait keeps a connection: all of them have three quarters, as the engine's own have
- * (engine/waits.h), and those with one credential half. */
-static size_t part(uint32_t connections, unsigned quarters, size_t most)
+/* What is forwarded keeps a connection, as long as the peer keeps silent: waits have three quarters,
+ * as the engine's own have (engine/waits.h), those with one credential half. */
+static size_t part(uint32_t connections, unsigned sixteenths, size_t most)
 {
-    size_t part = (size_t)connections * quarters / 4;
+    size_t part = (size_t)connections * sixteenths / 16;
     return part > most ? most : part > 0 ? part : 1;
 }
 
@@ -107,8 +107,10 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
     f->loop = l;
     f->server = server;
     f->name = address;
-    f->waits_most = part(connections, 3, WAITS_MAX);
-    f->waits_of_one_most = part(connections, 2, WAITS_OF_ONE_MAX);
+    f->most = part(connections, 14, UNDER_WAY_MAX);
+    f->reads_most = part(connections, 13, READS_MAX);
+    f->waits_most = part(connections, 12, WAITS_MAX);
+    f->waits_of_one_most = part(connections, 8, WAITS_OF_ONE_MAX);
     struct fault fault;
     if (find_peer(f, &fault) != ERR_OK)
         log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
@@ -262,13 +264,13 @@ static unsigned waits_with(struct forward *f, uint64_t credential)
 static enum err find_room(struct forward *f, size_t body_bytes, bool reads, bool waits,
                           uint64_t credential, struct fault *fault)
 {
-    bool has_place = f->count < UNDER_WAY_MAX && (!reads || f->reads < READS_MAX) &&
+    bool has_place = f->count < f->most && (!reads || f->reads < f->reads_most) &&
                      (!waits || f->waits < f->waits_most);
     if (!has_place)
         return fault_set(fault, ERR_OVERLOADED, "", "%zu forwarded requests are under way already",
                          waits   ? f->waits_most
-                         : reads ? (size_t)READS_MAX
-                                 : (size_t)UNDER_WAY_MAX);
+                         : reads ? f->reads_most
+                                 : f->most);
     if (waits && f->waits >= f->waits_of_one_most &&
         waits_with(f, credential) >= f->waits_of_one_most)
         return fault_set(fault, ERR_OVERLOADED, "",

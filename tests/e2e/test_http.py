@@ -482,6 +482,28 @@ def test_a_body_that_ends_badly_is_answered_under_its_request_id(fresh, rest, st
     assert str(reply.status).encode() == status and reply.header("x-request-id") == "abc-123", reply
 
 
+def test_what_is_forwarded_leaves_others_their_connections(fresh):
+    """Of 40 connections those that read through the platform have 32, with whatever credential or none."""
+    stack = fresh(platform=["--http.connections", "40"]).start()
+    opened = []
+    stack.engine.signal(signal.SIGSTOP)
+    try:
+        for _ in range(33):
+            wire = stack.at_platform(None, timeout=60).open()
+            opened.append(wire)
+            wire.send(wire.encode("GET", "/v1/queue"))
+        (refused,) = harness.eventually(lambda: [wire for wire in opened if select.select([wire.socket], [], [], 0)[0]], "one is too much")
+        reply = refused.read_reply()
+        assert (reply.status, reply.json["error"]) == (503, "32 forwarded requests are under way already"), reply
+        with stack.at_platform("auditor") as wire:
+            assert wire.get("/api/v1/audit").status == 200
+    finally:
+        stack.engine.signal(signal.SIGCONT)
+        for wire in opened:
+            wire.close()
+
+
+
 def test_a_unix_socket_serves_as_tcp_does(fresh, tmp_path):
     path = tmp_path / "engine.sock"
     stack = fresh(engine=["--listen.unix", str(path)])
