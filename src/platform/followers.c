@@ -1,8 +1,8 @@
 /* followers.c - the engines, what the store has of them, and revocations that wait for them.
  *
  * A revocation answers as soon as nobody is behind, or after REVOKE_WAIT_MS with the names of
- * those who are. One that is silent is behind for as long as it is: it may be cut off, and go on
- * deciding by what it has. */
+ * those who are. One that is silent is behind for as long as nobody speaks for it: it may be cut
+ * off, and go on deciding by what it has. */
 #include "platform/followers.h"
 
 #include "base/log.h"
