@@ -98,7 +98,9 @@ static void hear(struct platform *p, struct follower *f, struct id key, uint64_t
     bool comes_back = v->heard_at != 0 && f->latest != NULL && f->latest != v;
     v->revision = revision;
     v->heard_at = f->seen_at = now_ms;
-    size_t count = listen_to(p, f, now_ms, &f->revision);
+    uint64_t oldest;
+    size_t count = listen_to(p, f, now_ms, &oldest);
+    if (count > 0) f->revision = oldest; /* none: the key has ended since it asked */
     if (count > 1 && comes_back) tell_shared(f, v);
     if (count == 1) f->is_shared_told = false;
     f->latest = v;

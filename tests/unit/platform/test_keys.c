@@ -246,6 +246,21 @@ static void another_key_does_not_say_for_an_engine_that_it_has_followed(void **s
     assert_string_equal(r->body.bytes, "{\"behind\":[],\"revoked\":true}");
 }
 
+/* Its bundle was on its way when it ended. */
+static void a_key_that_has_ended_says_nothing_for_an_engine(void **state)
+{
+    struct rig *r = *state;
+    const struct id ended = {{1}};
+    platform_stop(r->platform);
+    pthread_join(r->thread, NULL);
+    followers_saw(r->platform, STR("node-1"), ended, 7);
+    assert_int_equal(r->platform->followers.count, 1);
+    assert_int_equal(r->platform->followers.all[0].revision, 0);
+    http_client_destroy(r->client);
+    platform_destroy(r->platform);
+    rig_start(r);
+}
+
 static void who_was_behind_before_a_restart_is_behind_after_it(void **state)
 {
     struct rig *r = *state;
@@ -742,6 +757,7 @@ int main(void)
         TEST(a_revocation_names_engines_that_are_behind),
         TEST(a_rotation_without_overlap_names_them_too),
         TEST(another_key_does_not_say_for_an_engine_that_it_has_followed),
+        TEST(a_key_that_has_ended_says_nothing_for_an_engine),
         TEST(who_was_behind_before_a_restart_is_behind_after_it),
         TEST(what_an_engine_has_is_not_sent_again_by_another_platform_or_after_a_restart),
         TEST(another_keys_tag_of_the_same_revision_proves_nothing),
