@@ -41,14 +41,14 @@ struct shard {
     size_t mark_count;
 };
 
-/* The object with this mark has its newest record among those of this step. Its tenant's is marked
- * with it: a list tells of what it leaves out and only counts, too. */
+/* What has this mark has its newest record among those of this step. */
 static inline void shard_mark(struct shard *s, uint64_t *mark)
 {
     check(s->mark_count < SHARD_MARKS_MAX);
     s->marks[s->mark_count++] = mark;
 }
 
+/* With its tenant's mark: a list tells of what it leaves out, and of what it only counts, too. */
 static inline void shard_mark_review(struct shard *s, struct review *r)
 {
     shard_mark(s, &r->mark);

@@ -2,8 +2,8 @@
  * actors that are suspended.
  *
  * One append-only log, written by any reactor under a lock, read by each through a cursor of its
- * own before each beat's requests into a table of its own (revoked_view), which costs one lookup a
- * request and no lock. A revocation is answered when its record is durable and every cursor has
+ * own, before each beat's requests and before a call that comes home goes on, into a table of its
+ * own (revoked_view), which costs one lookup a request and no lock. A revocation is answered when its record is durable and every cursor has
  * passed it (revoked_seen): from then on nobody accepts the token. Entries that every cursor has
  * passed are freed; the views drop a token when it has expired anyway. */
 #ifndef SHARDS_REVOKED_H

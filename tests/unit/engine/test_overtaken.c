@@ -240,6 +240,19 @@ static void redeem(struct people *p, const char *review)
                     body);
 }
 
+/* What it asked for is away: home hears of the revocation first. */
+static void is_revoked_meanwhile(struct rig *r, struct people *p)
+{
+    struct client *revokes = client_of(r, HOME);
+    end_token(revokes, &p->token);
+    hears_of_revocation(p->probes, &p->token, p->actor);
+    go_on();
+    assert_int_equal(client_hear(p->asks), 401);
+    assert_true(client_says(p->asks, "credential_revoked"));
+    assert_int_equal(client_hear(revokes), 200);
+    client_close(revokes);
+}
+
 static void a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile(void **state)
 {
     struct rig *r = *state;
@@ -251,14 +264,7 @@ static void a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile(v
     stop(r, AWAY);
     redeem(&p, review);
     one_is_away(r);
-    struct client *revokes = client_of(r, HOME);
-    end_token(revokes, &p.token);
-    hears_of_revocation(p.probes, &p.token, p.actor);
-    go_on();
-    assert_int_equal(client_hear(p.asks), 401);
-    assert_true(client_says(p.asks, "credential_revoked"));
-    assert_int_equal(client_hear(revokes), 200);
-    client_close(revokes);
+    is_revoked_meanwhile(r, &p);
     people_leave(&p);
 }
 
@@ -272,14 +278,7 @@ static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **s
     snprintf(target, sizeof target, "/v1/queue/%s", review);
     client_say(p.asks, "GET", target, RIG_AGENT, p.token.text, "");
     one_is_away(r);
-    struct client *revokes = client_of(r, HOME);
-    end_token(revokes, &p.token);
-    hears_of_revocation(p.probes, &p.token, p.actor);
-    go_on();
-    assert_int_equal(client_hear(p.asks), 401);
-    assert_true(client_says(p.asks, "credential_revoked"));
-    assert_int_equal(client_hear(revokes), 200);
-    client_close(revokes);
+    is_revoked_meanwhile(r, &p);
     people_leave(&p);
 }
 

@@ -328,6 +328,36 @@ static void an_idle_client_is_let_go_silently(void **state)
     rig_destroy(rig);
 }
 
+struct late { /* clients whose requests are whole in time, and read late */
+    struct peer *fresh, *begun, *body;
+};
+
+static struct late late_begin(struct rig *rig)
+{
+    struct late l = {rig_connect(rig), rig_connect(rig), rig_connect(rig)};
+    rig_say(rig, l.begun, "GET /things/1 HT");
+    rig_say(rig, l.body, "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n{");
+    rig_beat(rig);
+    return l;
+}
+
+static void late_say_rest(struct rig *rig, struct late *l)
+{
+    rig_say(rig, l->fresh, "GET /things/1 HTTP/1.1\r\n" H "\r\n");
+    rig_say(rig, l->begun, "TP/1.1\r\n" H "\r\n");
+    rig_say(rig, l->body, "}");
+}
+
+static void late_are_answered(struct rig *rig, struct late *l)
+{
+    struct peer *all[] = {l->fresh, l->begun, l->body};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_int_equal(rig_hear(rig, all[i], 1), 1);
+        assert_int_equal(heard_status(all[i]), 200);
+        peer_close(all[i]);
+    }
+}
+
 /* Whatever kept this program busy meanwhile, or the machine from running it. */
 static void what_came_in_time_is_read_before_its_time_is_over(void **state)
 {
@@ -335,20 +365,10 @@ static void what_came_in_time_is_read_before_its_time_is_over(void **state)
     struct http_limits limits = rig_limits();
     limits.head_ms = limits.body_ms = limits.idle_ms = 60;
     struct rig *rig = rig_create_limited(limits);
-    struct peer *fresh = rig_connect(rig), *begun = rig_connect(rig), *body = rig_connect(rig);
-    rig_say(rig, begun, "GET /things/1 HT");
-    rig_say(rig, body, "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n{");
-    rig_beat(rig);
-    rig_say(rig, fresh, "GET /things/1 HTTP/1.1\r\n" H "\r\n");
-    rig_say(rig, begun, "TP/1.1\r\n" H "\r\n");
-    rig_say(rig, body, "}");
+    struct late l = late_begin(rig);
+    late_say_rest(rig, &l);
     usleep(100000);
-    struct peer *all[] = {fresh, begun, body};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        assert_int_equal(rig_hear(rig, all[i], 1), 1);
-        assert_int_equal(heard_status(all[i]), 200);
-        peer_close(all[i]);
-    }
+    late_are_answered(rig, &l);
     rig_destroy(rig);
 }
 
@@ -359,26 +379,16 @@ static void what_came_in_time_outlives_a_hold(void **state)
     struct http_limits limits = rig_limits();
     limits.head_ms = limits.body_ms = limits.idle_ms = 500;
     struct rig *rig = rig_create_limited(limits);
-    struct peer *fresh = rig_connect(rig), *begun = rig_connect(rig), *body = rig_connect(rig);
-    rig_say(rig, begun, "GET /things/1 HT");
-    rig_say(rig, body, "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n{");
-    rig_beat(rig);
+    struct late l = late_begin(rig);
     http_server_hold(rig->server, true);
-    rig_say(rig, fresh, "GET /things/1 HTTP/1.1\r\n" H "\r\n");
-    rig_say(rig, begun, "TP/1.1\r\n" H "\r\n");
-    rig_say(rig, body, "}");
+    late_say_rest(rig, &l);
     uint64_t since_ms = loop_now_ms(rig->loop);
     do {
         rig_beat(rig);
         usleep(1000);
     } while (loop_now_ms(rig->loop) < since_ms + 700);
     http_server_hold(rig->server, false);
-    struct peer *all[] = {fresh, begun, body};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        assert_int_equal(rig_hear(rig, all[i], 1), 1);
-        assert_int_equal(heard_status(all[i]), 200);
-        peer_close(all[i]);
-    }
+    late_are_answered(rig, &l);
     rig_destroy(rig);
 }
 
