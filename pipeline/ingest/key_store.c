@@ -77,25 +77,25 @@ static enum err key_find(struct store *s, struct str tenant, struct id id, struc
 }
 
 /* Without a key it is the command line, or a directory of policies. */
-static enum err check_holds(struct store *s, const struct actor *by, struct fault *f)
+static enum err check_holds(struct store *s, struct str key_id, struct fault *f)
 {
     struct id id;
     struct key *k;
-    if (str_is_absent(by->key_id)) return ERR_OK;
-    check(id_read("key_", by->key_id, &id));
+    if (str_is_absent(key_id)) return ERR_OK;
+    check(id_read("key_", key_id, &id));
     enum err err = key_find(s, (struct str){0}, id, &k, f);
     if (err == ERR_NOT_FOUND) return fault_plain(f, ERR_CREDENTIAL_REVOKED);
     if (err != ERR_OK) return err;
-    err = key_in_force(k, by->now_ms);
+    err = key_in_force(k, world_expiry_ms(world_now_ms()));
     key_destroy(k);
     return err == ERR_OK ? ERR_OK : fault_plain(f, err);
 }
 
-enum err key_store_begin(struct store *s, const struct actor *by, struct fault *f)
+enum err key_store_begin(struct store *s, struct str key_id, struct fault *f)
 {
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
-    err = check_holds(s, by, f);
+    err = check_holds(s, key_id, f);
     return err == ERR_OK ? ERR_OK : store_end(s, err, f);
 }
 
@@ -190,7 +190,7 @@ enum err key_store_create(struct store *s, const struct pepper *p, struct key *d
     if (str_is_dots(draft->name)) /* it is an actor, too, and could not be suspended */
         return fault_set(f, ERR_BAD_VALUE, "/name", "name: " STR_NO_DOTS);
     key_arm(s, p, draft, by->now_ms, credential);
-    enum err err = key_store_begin(s, by, f);
+    enum err err = key_store_begin(s, by->key_id, f);
     if (err == ERR_OK) err = store_end(s, create_step(s, draft, by, ret, f), f);
     if (err == ERR_OK) {
         ret->id = draft->id;
@@ -217,7 +217,7 @@ enum err key_store_revoke(struct store *s, struct str tenant, struct id id, cons
                           bool *ret_changed, struct key_result *ret, struct fault *f)
 {
     struct key *k = NULL;
-    enum err err = key_store_begin(s, by, f);
+    enum err err = key_store_begin(s, by->key_id, f);
     if (err != ERR_OK) return err;
     err = key_find(s, tenant, id, &k, f);
     bool changes = err == ERR_OK && k->revoked_at == 0;
@@ -309,7 +309,7 @@ enum err key_store_rotate(struct store *s, const struct pepper *p,
                           struct buf *out, struct key_result *ret, struct fault *f)
 {
     struct rotation r = {0};
-    enum err err = key_store_begin(s, by, f);
+    enum err err = key_store_begin(s, by->key_id, f);
     if (err != ERR_OK) return err;
     err = key_find(s, wanted->tenant, wanted->id, &r.old, f);
     if (err == ERR_OK) err = key_check_maker(r.old, wanted->everywhere, f);

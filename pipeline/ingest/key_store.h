@@ -14,10 +14,11 @@ struct key_result {
     uint64_t revision; /* of the store after it */
 };
 
-/* Begins a change of policies or keys: takes the write lock, and then asks whether the key that
- * asks for it still holds. Another platform may have ended it, or a change that waited for its turn
- * before this one. ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED: nothing is begun. */
-enum err key_store_begin(struct store *s, const struct actor *by, struct fault *f);
+/* Begins a change of policies or keys: takes the write lock, and then asks whether the key of that
+ * id (absent: there is none) holds now. Another platform may have ended it, a change that waited for
+ * its turn before this one, or its time, however long this one waited. ERR_CREDENTIAL_REVOKED,
+ * ERR_CREDENTIAL_EXPIRED: nothing is begun. */
+enum err key_store_begin(struct store *s, struct str key_id, struct fault *f);
 
 /* Makes a key of what `draft` says (its id, MAC and times are set here; draft->expires_at is
  * kept) and appends the row's JSON with one more member, `key`: the credential. ERR_BAD_VALUE: the

@@ -518,7 +518,7 @@ enum { CURRENT_ARENA_FIRST = 4 << 10, CURRENT_ARENA_LIMIT = 2 << 20 };
 static enum err put(struct changing *c, struct buf *out, struct policy_result *ret)
 {
     *ret = (struct policy_result){0};
-    enum err err = key_store_begin(c->store, c->by, c->fault);
+    enum err err = key_store_begin(c->store, c->by->key_id, c->fault);
     if (err != ERR_OK) return err;
     struct arena a;
     arena_init(&a, CURRENT_ARENA_FIRST, CURRENT_ARENA_LIMIT);
@@ -600,7 +600,7 @@ enum err policy_store_delete(struct store *s, const struct policy_change *change
         .tenant = change->tenant, .name = change->name, .condition = change->condition};
     struct changing c = {
         .store = s, .change = &named, .by = by, .kind = "policy.deleted", .fault = f};
-    enum err err = key_store_begin(s, by, f);
+    enum err err = key_store_begin(s, by->key_id, f);
     if (err != ERR_OK) return err;
     struct arena a;
     arena_init(&a, CURRENT_ARENA_FIRST, CURRENT_ARENA_LIMIT);

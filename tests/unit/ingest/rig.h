@@ -183,6 +183,23 @@ static inline void rig_permit(const struct rig *r, const char *table)
     rig_sql(r, sql);
 }
 
+/* ---- keys ---- */
+
+#define KEY_1 "key_00000000000000000000000001"
+#define KEY_2 "key_00000000000000000000000002"
+
+/* A row of a key; how it ends: "" (never), or members with a comma before them. */
+static inline void rig_key(const struct rig *r, const char *id, const char *end)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO keys (id, tenant_id, key) VALUES ('%s', '*', '{\"created_at\":"
+             "\"2026-01-01T00:00:00.000Z\",\"id\":\"%s\",\"name\":\"root\",\"owner\":\"r\","
+             "\"roles\":[\"admin\"],\"tenant\":\"*\"%s}')",
+             id, id, end);
+    rig_sql(r, sql);
+}
+
 /* ---- events ---- */
 
 static inline void put_event(struct buf *b, unsigned n, const char *tenant)

@@ -1,0 +1,70 @@
+/* Whoever asks for a change has a key that holds when its turn comes, whenever it was asked for. */
+#include "rig.h"
+
+#include "base/time.h"
+#include "pipeline/ingest/key_store.h"
+#include "pipeline/ingest/store_inside.h"
+
+static enum err begin(struct rig *r, struct str key_id)
+{
+    enum err err = key_store_begin(r->store, key_id, &r->fault);
+    if (err == ERR_OK) assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
+    return err;
+}
+
+/* A row that ends then. */
+static void key_until(const struct rig *r, const char *id, uint64_t expires_at)
+{
+    char end[64], time[TIME_TEXT];
+    time_write(expires_at, time);
+    snprintf(end, sizeof end, ",\"expires_at\":\"%.*s\"", TIME_TEXT, time);
+    rig_key(r, id, end);
+}
+
+static void a_key_begins_a_change_as_long_as_it_holds(void **state)
+{
+    struct rig *r = *state;
+    rig_key(r, KEY_1, "");
+    key_until(r, KEY_2, world_now_ms() + 3600000);
+    assert_int_equal(begin(r, STR(KEY_1)), ERR_OK);
+    assert_int_equal(begin(r, STR(KEY_2)), ERR_OK);
+    assert_int_equal(begin(r, (struct str){0}), ERR_OK); /* nobody's */
+}
+
+static void a_key_that_was_revoked_or_is_gone_begins_none(void **state)
+{
+    struct rig *r = *state;
+    rig_key(r, KEY_1, ",\"revoked_at\":\"2026-01-02T00:00:00.000Z\"");
+    assert_int_equal(begin(r, STR(KEY_1)), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(begin(r, STR(KEY_2)), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(begin(r, (struct str){0}), ERR_OK); /* the lock was given back */
+}
+
+/* It held when the change was asked for, five seconds before its end; that was ten seconds ago. */
+static void a_key_that_expired_while_its_change_waited_makes_none(void **state)
+{
+    struct rig *r = *state;
+    const uint64_t now_ms = world_now_ms();
+    const struct actor by = {
+        .principal = STR("root"), .key_id = STR(KEY_1), .now_ms = now_ms - 10000};
+    struct key_result result;
+    struct id id;
+    bool changed = false;
+    key_until(r, KEY_1, now_ms - 5000);
+    rig_key(r, KEY_2, "");
+    assert_true(id_read("key_", STR(KEY_2), &id));
+    assert_int_equal(key_store_revoke(r->store, STR("*"), id, &by, &changed, &result, &r->fault),
+                     ERR_CREDENTIAL_EXPIRED);
+    assert_false(changed);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM keys WHERE revoked_at IS NULL"), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_key_begins_a_change_as_long_as_it_holds),
+        TEST(a_key_that_was_revoked_or_is_gone_begins_none),
+        TEST(a_key_that_expired_while_its_change_waited_makes_none),
+    };
+    return rig_run(tests);
+}
