@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "pipeline/ingest/key_store.h"
 #include "pipeline/ingest/store_inside.h"
 
 static enum err not_there(const struct gap *g, uint64_t next_seq, struct fault *f)
@@ -56,7 +57,7 @@ static enum err tell(struct store *s, const struct gap *g, const struct actor *b
 
 enum err gap_accept(struct store *s, const struct gap *g, const struct actor *by, struct fault *f)
 {
-    enum err err = store_begin(s, f);
+    enum err err = key_store_begin(s, by->key_id, f);
     if (err != ERR_OK) return err;
     err = move(s, g, f);
     if (err == ERR_OK) err = tell(s, g, by, f);

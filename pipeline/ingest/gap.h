@@ -27,7 +27,7 @@ struct gap {
 
 /* Moves the stream and records that as an event `audit.gap` of tenant `*`, in one transaction.
  * ERR_PRECONDITION_FAILED: the stream waits for another record than from_seq; the fault names
- * it. */
+ * it. As of key_store_begin(): the key that asks has ended. */
 enum err gap_accept(struct store *s, const struct gap *g, const struct actor *by, struct fault *f);
 
 #endif

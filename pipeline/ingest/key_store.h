@@ -14,7 +14,7 @@ struct key_result {
     uint64_t revision; /* of the store after it */
 };
 
-/* Begins a change of policies or keys: takes the write lock, and then asks whether the key of that
+/* Begins what somebody asks for: takes the write lock, and then asks whether the key of that
  * id (absent: there is none) holds now. Another platform may have ended it, a change that waited for
  * its turn before this one, or its time, however long this one waited. ERR_CREDENTIAL_REVOKED,
  * ERR_CREDENTIAL_EXPIRED: nothing is begun. */

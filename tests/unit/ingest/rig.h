@@ -187,6 +187,7 @@ static inline void rig_permit(const struct rig *r, const char *table)
 
 #define KEY_1 "key_00000000000000000000000001"
 #define KEY_2 "key_00000000000000000000000002"
+#define REVOKED ",\"revoked_at\":\"2026-01-02T00:00:00.000Z\""
 
 /* A row of a key; how it ends: "" (never), or members with a comma before them. */
 static inline void rig_key(const struct rig *r, const char *id, const char *end)

@@ -3,7 +3,8 @@
 
 #include "pipeline/ingest/gap.h"
 
-static enum err give_up(struct rig *r, uint64_t from_seq, uint64_t next_seq, const char *epoch)
+static enum err give_up_by(struct rig *r, struct str key_id, uint64_t from_seq, uint64_t next_seq,
+                           const char *epoch)
 {
     const struct gap g = {.node = STR("node-1"),
                           .journal = STR("0"),
@@ -12,11 +13,16 @@ static enum err give_up(struct rig *r, uint64_t from_seq, uint64_t next_seq, con
                           .next_seq = next_seq,
                           .reason = STR("the backup was too old")};
     const struct actor by = {.principal = STR("root"),
-                             .key_id = STR("key_1"),
+                             .key_id = key_id,
                              .request_id = STR("req_1"),
                              .now_ms = world_now_ms()};
     r->fault = (struct fault){0};
     return gap_accept(r->store, &g, &by, &r->fault);
+}
+
+static enum err give_up(struct rig *r, uint64_t from_seq, uint64_t next_seq, const char *epoch)
+{
+    return give_up_by(r, (struct str){0}, from_seq, next_seq, epoch);
 }
 
 static void begin(struct rig *r) /* seqs 1 to 4 are stored */
@@ -62,15 +68,28 @@ static void who_gave_up_what_and_why_is_recorded(void **state)
 {
     struct rig *r = *state;
     begin(r);
-    assert_int_equal(give_up(r, 5, 9, EPOCH_1), ERR_OK);
+    rig_key(r, KEY_1, "");
+    assert_int_equal(give_up_by(r, STR(KEY_1), 5, 9, EPOCH_1), ERR_OK);
     assert_int_equal(
         rig_number(
             r,
             "SELECT count(*) FROM records WHERE kind = 'audit.gap' AND tenant_id = '*' AND event LIKE "
-            "'%\"actor\":\"root\",\"count\":4,%\"key_id\":\"key_1\",%\"reason\":\"records 5 to 8 of journal 0 "
+            "'%\"actor\":\"root\",\"count\":4,%\"key_id\":\"" KEY_1
+            "\",%\"reason\":\"records 5 to 8 of journal 0 "
             "are accepted as lost: the backup was too old\",\"request_id\":\"req_1\",\"resource\":"
             "{\"id\":\"node-1\",\"type\":\"stream\"}%'"),
         1);
+}
+
+/* Another platform may have revoked it while this waited for its turn. */
+static void a_key_that_has_ended_gives_nothing_up(void **state)
+{
+    struct rig *r = *state;
+    begin(r);
+    rig_key(r, KEY_1, REVOKED);
+    assert_int_equal(give_up_by(r, STR(KEY_1), 5, 9, EPOCH_1), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(rig_number(r, "SELECT next_seq FROM streams"), 5);
+    assert_int_equal(give_up(r, 5, 9, EPOCH_1), ERR_OK);
 }
 
 static void only_what_is_waited_for_is_given_up_and_once(void **state)
@@ -121,6 +140,7 @@ int main(void)
         TEST(it_goes_on_in_another_epoch_too),
         TEST(what_an_empty_store_never_saw_can_be_given_up),
         TEST(who_gave_up_what_and_why_is_recorded),
+        TEST(a_key_that_has_ended_gives_nothing_up),
         TEST(only_what_is_waited_for_is_given_up_and_once),
         TEST(what_comes_after_all_is_put_aside),
         TEST(where_it_cannot_be_recorded_nothing_moves),

@@ -34,7 +34,7 @@ static void a_key_begins_a_change_as_long_as_it_holds(void **state)
 static void a_key_that_was_revoked_or_is_gone_begins_none(void **state)
 {
     struct rig *r = *state;
-    rig_key(r, KEY_1, ",\"revoked_at\":\"2026-01-02T00:00:00.000Z\"");
+    rig_key(r, KEY_1, REVOKED);
     assert_int_equal(begin(r, STR(KEY_1)), ERR_CREDENTIAL_REVOKED);
     assert_int_equal(begin(r, STR(KEY_2)), ERR_CREDENTIAL_REVOKED);
     assert_int_equal(begin(r, (struct str){0}), ERR_OK); /* the lock was given back */
