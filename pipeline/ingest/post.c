@@ -6,6 +6,7 @@
 #include "pipeline/ingest/post.h"
 
 #include "json/json.h"
+#include "pipeline/ingest/key_store.h"
 #include "pipeline/ingest/store_inside.h"
 
 enum {
@@ -320,7 +321,7 @@ enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf
     *ret = (struct ingest_result){0};
     struct posting p = {
         .store = s, .audit = store_audit(s), .post = post, .result = ret, .fault = f};
-    enum err err = store_begin(s, f);
+    enum err err = key_store_begin(s, post->key_id, f);
     if (err != ERR_OK) return err;
     buf_init(&p.ids, 256, POSTED_BYTES_MAX);
     arena_init(&p.arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/planted.h"
 #include "json/json.h"
+#include "pipeline/ingest/key_store.h"
 #include "pipeline/ingest/store_inside.h"
 
 enum {
@@ -358,7 +359,7 @@ enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct
     uint64_t before = 0;
     *ret = (struct ingest_result){0};
     enum err err = check_batch(batch, f);
-    if (err == ERR_OK) err = store_begin(s, f);
+    if (err == ERR_OK) err = key_store_begin(s, batch->key_id, f);
     if (err != ERR_OK) return err;
     err = store_end(s, take_within(s, batch, ret, &before, f), f);
     /* Nothing was stored, whatever was counted. */

@@ -27,6 +27,7 @@ struct ingest_batch {
     uint64_t first_seq;
     struct str body;             /* NDJSON: line k has seq first_seq + k */
     const struct globs *tenants; /* that the sender may write for */
+    struct str key_id;           /* the sender's; absent: it has none (a topic) */
     uint64_t now_ms;
     bool holds_newer; /* the sender keeps what it is refused */
 };
@@ -37,11 +38,12 @@ struct ingest_result {
 };
 
 /* ERR_OK; ERR_STREAM_GAP, ERR_EPOCH_UNKNOWN, ERR_NEWER_RECORD, ERR_WRONG_TENANT, ERR_BAD_HEADER
- * (epoch, numbers), or the store's failure: nothing was stored. The body is read in place. */
+ * (epoch, numbers), as of key_store_begin(), or the store's failure: nothing was stored. The body is
+ * read in place. */
 enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
                        struct fault *f);
 
-/* The same within a transaction that the caller has begun and ends. ERR_STREAM_GAP and
+/* The same, of whatever key, within a transaction that the caller has begun and ends. ERR_STREAM_GAP and
  * ERR_EPOCH_UNKNOWN leave it fit to be committed: nothing was stored of the batch but what was
  * quarantined. After any other error it must be rolled back. */
 enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch,

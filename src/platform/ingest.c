@@ -78,6 +78,7 @@ static enum err read_stream(struct job *j, struct ingest_detail *d, const struct
     d->is_stream = true;
     d->batch = (struct ingest_batch){.body = str_of(j->body, j->body_size),
                                      .tenants = &d->tenants,
+                                     .key_id = j->actor.key_id,
                                      .now_ms = j->actor.now_ms,
                                      .holds_newer = true};
     d->batch.node = stream_header(j, x, "Writ-Node", &err);

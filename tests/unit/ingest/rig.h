@@ -273,8 +273,7 @@ static inline enum err post(struct rig *r, const char *body, bool ndjson)
                                   .tenants = &rig_all,
                                   .restores = true,
                                   .now_ms = world_now_ms(),
-                                  .tenant = STR("*"),
-                                  .key_id = STR("key_1")};
+                                  .tenant = STR("*")};
     buf_clear(&r->out);
     r->fault = (struct fault){0};
     return ingest_post(r->store, &p, &r->out, &r->result, &r->fault);

@@ -259,13 +259,14 @@ static enum err post_by(struct rig *r, const char *key_id, const char *key, cons
 
 static enum err post_with_key(struct rig *r, const char *key, const char *body, uint64_t now_ms)
 {
-    return post_by(r, "key_1", key, body, now_ms);
+    return post_by(r, KEY_1, key, body, now_ms);
 }
 
 static void an_idempotency_key_holds_its_body_for_a_day(void **state)
 {
     struct rig *r = *state;
     enum { DAY_MS = 24 * 3600 * 1000 };
+    rig_key(r, KEY_1, "");
     assert_int_equal(post_with_key(r, "k", "[" EVENT("a", "") "]", 1000), ERR_OK);
     assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":0,\"ids\":[1]}");
     assert_int_equal(post_with_key(r, "k", "[" EVENT("a", "") "]", 999 + DAY_MS), ERR_OK);
@@ -280,16 +281,33 @@ static void an_idempotency_key_holds_its_body_for_a_day(void **state)
 static void an_idempotency_key_is_its_senders_own(void **state)
 {
     struct rig *r = *state;
-    assert_int_equal(post_by(r, "key_1", "k", "[" EVENT("a", "") "]", 1000), ERR_OK);
-    assert_int_equal(post_by(r, "key_2", "k", "[" EVENT("b", "") "]", 1000), ERR_OK);
+    rig_key(r, KEY_1, "");
+    rig_key(r, KEY_2, "");
+    assert_int_equal(post_by(r, KEY_1, "k", "[" EVENT("a", "") "]", 1000), ERR_OK);
+    assert_int_equal(post_by(r, KEY_2, "k", "[" EVENT("b", "") "]", 1000), ERR_OK);
     assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":0,\"ids\":[2]}");
 }
 
 static void a_refused_body_leaves_its_idempotency_key_free(void **state)
 {
     struct rig *r = *state;
+    rig_key(r, KEY_1, "");
     assert_int_equal(post_with_key(r, "k", "{}", 1000), ERR_MISSING_MEMBER);
     assert_int_equal(post_with_key(r, "k", EVENT("a", ""), 1000), ERR_OK);
+}
+
+/* Not even what it was answered when it held. */
+static void a_key_that_has_ended_posts_nothing(void **state)
+{
+    struct rig *r = *state;
+    rig_key(r, KEY_1, "");
+    rig_key(r, KEY_2, REVOKED);
+    assert_int_equal(post_by(r, KEY_1, "k", EVENT("a", ""), 1000), ERR_OK);
+    assert_int_equal(post_by(r, KEY_2, "k", EVENT("b", ""), 1000), ERR_CREDENTIAL_REVOKED);
+    rig_sql(r, "DELETE FROM keys");
+    assert_int_equal(post_by(r, KEY_1, "k", EVENT("a", ""), 1000), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(r->out.size, 0);
+    assert_int_equal(rows(r), 1);
 }
 
 int main(void)
@@ -310,6 +328,7 @@ int main(void)
         TEST(an_idempotency_key_holds_its_body_for_a_day),
         TEST(an_idempotency_key_is_its_senders_own),
         TEST(a_refused_body_leaves_its_idempotency_key_free),
+        TEST(a_key_that_has_ended_posts_nothing),
     };
     return rig_run(tests);
 }

@@ -136,8 +136,7 @@ static void each_tenant_is_told_its_own(void **state)
                                   .ndjson = true,
                                   .tenants = &rig_all,
                                   .now_ms = DAY_100,
-                                  .tenant = STR("*"),
-                                  .key_id = STR("k")};
+                                  .tenant = STR("*")};
     assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
     assert_int_equal(retention_roll(r->store, KEEP, 101 * DAY, &r->fault), ERR_OK);
     assert_int_equal(drop(r, 120 * DAY), 5);
@@ -281,8 +280,7 @@ static void post_at(struct rig *r, const char *event_id, const char *timestamp, 
     const struct ingest_post p = {.body = str_of(event, (size_t)size),
                                   .tenants = &rig_all,
                                   .now_ms = now_ms,
-                                  .tenant = STR("*"),
-                                  .key_id = STR("k")};
+                                  .tenant = STR("*")};
     assert_int_equal(retention_roll(r->store, KEEP, now_ms, &r->fault), ERR_OK);
     assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
 }
@@ -381,8 +379,7 @@ static void drop_a_posted_one(struct rig *r)
     const struct ingest_post p = {.body = str_from(r->body.bytes),
                                   .tenants = &rig_all,
                                   .now_ms = DAY_100,
-                                  .tenant = STR("*"),
-                                  .key_id = STR("k")};
+                                  .tenant = STR("*")};
     assert_int_equal(retention_roll(r->store, KEEP, DAY_100, &r->fault), ERR_OK);
     assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
     assert_int_equal(retention_roll(r->store, KEEP, 101 * DAY, &r->fault), ERR_OK);
@@ -428,11 +425,8 @@ static void post_as(struct rig *r, const char *event_id, const char *tenant, uin
         &r->body,
         "{\"event_id\":\"%s\",\"kind\":\"decision\",\"tenant_id\":\"%s\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
         event_id, tenant);
-    const struct ingest_post p = {.body = buf_view(&r->body),
-                                  .tenants = &rig_all,
-                                  .now_ms = now_ms,
-                                  .tenant = STR("*"),
-                                  .key_id = STR("k")};
+    const struct ingest_post p = {
+        .body = buf_view(&r->body), .tenants = &rig_all, .now_ms = now_ms, .tenant = STR("*")};
     buf_clear(&r->out);
     if (ingest_post(r->store, &p, &r->out, &r->result, &r->fault) != ERR_OK)
         fail_msg("%s", r->fault.text);

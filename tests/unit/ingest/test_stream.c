@@ -531,6 +531,33 @@ static void wrong_headers_are_refused(void **state)
     assert_int_equal(send_from(r, "\xff", EPOCH_1, 1), ERR_BAD_HEADER);
 }
 
+static enum err send_by(struct rig *r, const char *key_id)
+{
+    const struct ingest_batch batch = {.node = STR("node-1"),
+                                       .journal = STR("0"),
+                                       .epoch = STR(EPOCH_1),
+                                       .first_seq = 1,
+                                       .body = buf_view(&r->body),
+                                       .tenants = &rig_all,
+                                       .key_id = str_from(key_id),
+                                       .now_ms = 1};
+    return ingest_stream(r->store, &batch, &r->result, &r->fault);
+}
+
+/* A revocation goes before the batches that wait. */
+static void a_key_that_has_ended_sends_nothing(void **state)
+{
+    struct rig *r = *state;
+    rig_key(r, KEY_1, "");
+    rig_key(r, KEY_2, REVOKED);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send_by(r, KEY_2), ERR_CREDENTIAL_REVOKED);
+    assert_result(r, 0, 0, 0, 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 0);
+    assert_int_equal(send_by(r, KEY_1), ERR_OK);
+    assert_result(r, 4, 0, 0, 5);
+}
+
 static void an_empty_batch_changes_nothing(void **state)
 {
     struct rig *r = *state;
@@ -666,6 +693,7 @@ int main(void)
         TEST(what_is_the_engines_own_needs_no_right_to_the_first_tenant),
         TEST(what_is_the_engines_own_is_of_no_other_tenant),
         TEST(wrong_headers_are_refused),
+        TEST(a_key_that_has_ended_sends_nothing),
         TEST(an_empty_batch_changes_nothing),
         TEST(a_store_that_cannot_be_written_takes_nothing),
         TEST(a_position_moves_only_from_where_it_is),
