@@ -60,6 +60,19 @@ static enum err public_err(const struct job *j)
     return err;
 }
 
+/* What was read, or that there was nothing, is not told to a key that has ended meanwhile. What was
+ * written is. */
+static void judge_key(struct job *j)
+{
+    struct id key;
+    bool was_read = j->has_token && j->queue == QUEUE_READER;
+    if (!was_read || !id_read("key_", j->actor.key_id, &key)) return;
+    enum err err = platform_key_holds(j->platform, key);
+    if (err == ERR_OK) return;
+    j->err = fault_plain(&j->fault, err);
+    buf_clear(&j->reply);
+}
+
 void job_answer(struct job *j)
 {
     if (j->err == ERR_OK && j->reply.overflow)
@@ -71,8 +84,9 @@ void job_answer(struct job *j)
         j->err = api_no_room(&j->fault);
         buf_clear(&j->reply);
     }
+    if (j->err != ERR_OK) j->err = public_err(j);
+    judge_key(j);
     if (j->err != ERR_OK) {
-        j->err = public_err(j);
         j->fault.err = j->err;
         send_fault(j);
         return;

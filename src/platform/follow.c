@@ -114,11 +114,12 @@ void follow_changed(struct platform *p)
 {
     list_each (&p->bundle_waits, k, following) {
         struct job *j = link_owner(k, struct job, link);
+        enum err err = platform_key_holds(p, ((const struct bundle_detail *)j->detail)->key_id);
         wait_leave(j);
         if (!http_token_alive(p->server, j->token)) job_destroy(j);
         /* what it may still do was asked long ago */
-        else if (!platform_key_holds(p, ((const struct bundle_detail *)j->detail)->key_id))
-            job_refuse(j, ERR_CREDENTIAL_REVOKED, "the key has ended while it waited");
+        else if (err != ERR_OK)
+            job_refuse(j, err, err_sentence(err));
         else if (!job_queue(j, QUEUE_READER))
             job_refuse(j, ERR_OVERLOADED, "too many requests wait for the store already");
     }
@@ -193,6 +194,7 @@ void bundle_handle(void *context, struct http_exchange *x)
     }
     j->token = http_defer(x);
     j->has_token = true;
+    j->queue = QUEUE_READER; /* once there is something newer */
     list_append(&p->bundle_waits, &j->link);
     p->bundle_wait_count++;
     loop_timer_start(p->loop, &j->timer, seconds * 1000, wait_due);

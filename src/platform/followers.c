@@ -58,7 +58,7 @@ static struct follower_voice *voice_of(struct follower *f, struct id key)
 static bool is_heard(const struct platform *p, const struct follower_voice *v, uint64_t now_ms)
 {
     return v->heard_at != 0 && v->heard_at + FOLLOWER_VOICE_MS >= now_ms &&
-           platform_key_holds(p, v->key);
+           platform_key_holds(p, v->key) == ERR_OK;
 }
 
 /* How many speak for it now; the oldest revision that one of them runs. */

@@ -138,8 +138,9 @@ bool platform_failed(struct platform *p, struct http_exchange *x, enum err err,
                      const struct fault *f);
 /* ERR_WRONG_NODE: the caller's key may not speak for this node. */
 enum err platform_check_node(const struct platform *p, struct str node, struct fault *f);
-/* Whether the key is known, and has not ended since. */
-bool platform_key_holds(const struct platform *p, struct id key);
+/* ERR_CREDENTIAL_REVOKED, also where the key is not known any more, or ERR_CREDENTIAL_EXPIRED: it has
+ * ended since it was shown. */
+enum err platform_key_holds(const struct platform *p, struct id key);
 /* Whether the caller's key is of every tenant. */
 bool platform_is_everywhere(const struct platform *p);
 /* The caller's tenant, with the one that a body may name. */

@@ -220,10 +220,10 @@ enum err platform_check_node(const struct platform *p, struct str node, struct f
                      (int)(node.size > 64 ? 64 : node.size), node.bytes);
 }
 
-bool platform_key_holds(const struct platform *p, struct id key)
+enum err platform_key_holds(const struct platform *p, struct id key)
 {
     const struct key *k = key_table_get(p->keys, key);
-    return k != NULL && key_in_force(k, world_expiry_ms(world_now_ms())) == ERR_OK;
+    return k == NULL ? ERR_CREDENTIAL_REVOKED : key_in_force(k, world_expiry_ms(world_now_ms()));
 }
 
 bool platform_is_everywhere(const struct platform *p)

@@ -5,6 +5,7 @@ Clients work all the while (fleet.py), and the checker compares what they were t
 WRIT_LONG=1 runs the full counts.
 """
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -158,6 +159,37 @@ def test_a_lock_that_somebody_holds_is_lag_and_is_told(fleet, postgres):
     one.wait_well()
     assert not one.check().refused
     one.stop()
+
+
+def read_of_a_key_that_is_revoked_while_it_waits(one):
+    """The server holds the read back until the revocation is answered. (It gives up after two seconds: that is 503.)"""
+    with one.stack.at_platform("root") as root, concurrent.futures.ThreadPoolExecutor(1) as aside:
+        key = root.post("/api/v1/keys", {"name": "n", "owner": "o", "tenant": "default", "roles": ["policy_admin"]}).json
+
+        def read():
+            with one.stack.at_platform(key["key"]) as wire:
+                return wire.get("/api/v1/policies/base")
+        with subprocess.Popen(["psql", "-X", "-q", "-At", "-d", one.store_url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+            holder.stdin.write("BEGIN; LOCK policy_versions IN ACCESS EXCLUSIVE MODE; SELECT 'held';\n")
+            holder.stdin.flush()
+            assert holder.stdout.readline() == "held\n"
+            reply = aside.submit(read)
+            waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'policy_versions'::regclass AND NOT granted"
+            eventually(lambda: reply.done() or psql(one.store_url, waiting) == "1", "the read waits")
+            assert root.delete(f"/api/v1/keys/{key['id']}").json == {"revoked": True, "behind": []}
+            holder.communicate("COMMIT;\n")
+        return reply.result()
+
+
+def test_what_was_read_is_not_told_to_a_key_that_was_revoked_meanwhile(fleet, postgres):
+    one = fleet(start=False, postgres=postgres)
+    one.stack.make_first_keys()
+    one.platform.start()
+    one.stack.policy("base", "rules:\n  - {id: drops, actions: [drop_table], decision: deny}\n", wait=False)
+    while (reply := read_of_a_key_that_is_revoked_while_it_waits(one)).status == 503:
+        assert reply.json["code"] == "store_unavailable", reply
+    assert (reply.status, reply.json.get("code")) == (401, "credential_revoked"), reply
+    one.platform.stop()
 
 
 def test_commits_whose_answer_is_lost_are_made_once(fleet, postgres):
