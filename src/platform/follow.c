@@ -5,7 +5,8 @@
  *                                                     a change (the bundle) or its time (304)
  *
  * That an engine asks with revision r says that all its reactors run r: so a revocation knows who
- * is behind (followers.h).
+ * is behind (followers.h). So is one that asks without, from then on: what it is sent may have been
+ * read before the revocation.
  *
  * An entity tag has the revision and the digest of the bundle's bytes: the same at every platform
  * of a store and after restarts, another where a database was restored from a backup and came to
@@ -84,9 +85,9 @@ static void bundle_done(struct job *j)
     struct platform *p = j->platform;
     const struct bundle_detail *d = j->detail;
     if (j->err == ERR_OK) tag_learn(&p->bundle_tags, d->key_id, j->etag, d->revision);
-    if (j->err == ERR_OK && d->node_size > 0 && !d->is_believed)
-        followers_saw(p, str_of(d->node, d->node_size), d->key_id,
-                      j->status == 304 ? d->revision : 0);
+    bool is_proved = j->err == ERR_OK && j->status == 304 && !d->is_believed;
+    if (is_proved && d->node_size > 0)
+        followers_saw(p, str_of(d->node, d->node_size), d->key_id, d->revision);
     job_answer(j);
 }
 
@@ -183,8 +184,7 @@ void bundle_handle(void *context, struct http_exchange *x)
     uint64_t revision = tag_revision(&p->bundle_tags, d->key_id, d->known);
     d->is_believed = revision != 0;
     j->done = bundle_done;
-    if (d->node_size > 0 && d->is_believed)
-        followers_saw(p, str_of(d->node, d->node_size), d->key_id, revision);
+    if (d->node_size > 0) followers_saw(p, str_of(d->node, d->node_size), d->key_id, revision);
     /* It may run what this thread has not heard of yet: then there is nothing newer either. */
     bool waits = revision != 0 && revision >= p->revision && seconds > 0 && !p->draining &&
                  p->bundle_wait_count < BUNDLE_WAITS_MAX;

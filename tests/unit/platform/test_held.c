@@ -1,4 +1,4 @@
-/* Keys that end while what they have asked for waits for a reader. */
+/* What is asked, and waits for a reader, while keys end. */
 #include "rig.h"
 
 #include <semaphore.h>
@@ -60,6 +60,12 @@ static int set_up(void **state)
     assert_int_equal(pthread_create(&r->thread, NULL, rig_run, r->platform), 0);
     r->client = rig_connect(r);
     return 0;
+}
+
+static int tear_down(void **state)
+{
+    go_on(*state); /* a test that failed has not */
+    return rig_tear_down(state);
 }
 
 /* Somebody who asks with the rig's last new key, and waits; a client and a memory of its own. */
@@ -230,8 +236,36 @@ static void an_engine_whose_key_expires_while_it_waits_is_told_so(void **state)
     assert_refused(r, 401, "credential_expired", NULL);
 }
 
+/* The engines that are behind when somebody's key is revoked now. */
+static struct str revoke_one(struct rig *r)
+{
+    send_json(r, ROOT, "POST", KEYS,
+              "{\"name\":\"p\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"agent\"]}");
+    assert_status(r, 201);
+    struct str id = arena_copy(&r->arena, json_text(r->json, STR("id")));
+    struct str text = arena_printf(&r->arena, "%.*s", STR_FORMAT(id));
+    assert_int_equal(revoke_by(r, r->keys[ROOT], text.bytes), 200);
+    return json_get(r->json, STR("behind"))->raw;
+}
+
+/* What it is sent may have been read before the revocation. */
+static void an_engine_that_is_new_is_behind_from_when_it_asks(void **state)
+{
+    struct rig *r = *state;
+    struct asker a;
+    asker_make(&a, r, ENGINE_OF_ALL);
+    assert_true(str_equal(revoke_one(r), STR("[]")));
+    a.extra = (struct extra){{"Writ-Node"}, {"new"}, NULL};
+    asker_ask(&a, "/api/v1/bundle");
+    assert_true(str_equal(revoke_one(r), STR("[\"new\"]")));
+    go_on(r);
+    pthread_join(a.thread, NULL);
+    assert_status(&a.rig, 200);
+    asker_end(&a);
+}
+
 #undef TEST
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, rig_tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
@@ -241,6 +275,7 @@ int main(void)
         TEST(who_holds_is_told_what_was_read),
         TEST(what_a_key_has_changed_is_told_to_it_though_it_ends_itself),
         TEST(an_engine_whose_key_expires_while_it_waits_is_told_so),
+        TEST(an_engine_that_is_new_is_behind_from_when_it_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
