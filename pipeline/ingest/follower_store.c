@@ -7,11 +7,14 @@ static uint64_t oldest(uint64_t now_ms)
     return now_ms > FOLLOWER_KEEP_MS ? now_ms - FOLLOWER_KEEP_MS : 0;
 }
 
+/* Not over what is newer, which another platform may have noted first: by when it was said, or, where
+ * the platforms' clocks differ, by what was said. */
 static enum err note(struct store *s, const struct follower_row *row)
 {
     struct statement *q = database_statement(
         s->database, "INSERT INTO followers (node, revision, seen_at) VALUES (?1, ?2, ?3)"
-                     " ON CONFLICT (node) DO UPDATE SET revision = ?2, seen_at = ?3");
+                     " ON CONFLICT (node) DO UPDATE SET revision = ?2, seen_at = ?3"
+                     " WHERE followers.seen_at <= ?3 OR followers.revision < ?2");
     bind_text(q, 1, row->node);
     bind_u64(q, 2, row->revision);
     bind_u64(q, 3, row->seen_at);
