@@ -358,6 +358,7 @@ static void a_gap_is_asked_for_again_after_a_while_whatever_the_clocks_say(void 
     assert_int_equal(store_open(s.rig->path, true, &other, &s.rig->fault), ERR_OK);
     assert_true(ask(&s, s.rig->store, 1000, 5 * hour));
     int64_t first = rig_number(s.rig, number);
+    assert_int_equal(first, 5 * hour);                /* a time, where that is another number */
     assert_false(ask(&s, other, 7 * hour, 9 * hour)); /* its clock is far ahead */
     assert_false(ask(&s, s.rig->store, 16000, 5 * hour));
     assert_int_equal(rig_number(s.rig, number), first);
@@ -368,6 +369,15 @@ static void a_gap_is_asked_for_again_after_a_while_whatever_the_clocks_say(void 
     assert_true(ask(&s, s.rig->store, 60000 + 15001, 1));
     assert_true(rig_number(s.rig, number) > second);
     store_close(other);
+    end(&s);
+}
+
+static void whoever_has_asked_asks_again_fifteen_seconds_later(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    assert_true(ask(&s, s.rig->store, 1000, 1));
+    assert_true(ask(&s, s.rig->store, 16001, 1));
     end(&s);
 }
 
@@ -497,6 +507,7 @@ int main(int argc, char **argv)
         TEST(another_history_is_kept_aside_and_the_true_one_goes_on),
         TEST(an_offset_never_moves_without_its_rows),
         TEST(a_gap_is_asked_for_again_after_a_while_whatever_the_clocks_say),
+        TEST(whoever_has_asked_asks_again_fifteen_seconds_later),
         TEST(another_gap_of_the_stream_is_asked_for_at_once),
         TEST(all_streams_of_a_partition_can_be_asked_for),
         TEST(who_leaves_frees_its_partitions_at_once),

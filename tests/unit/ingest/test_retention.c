@@ -174,6 +174,21 @@ static void what_was_dropped_does_not_come_back(void **state)
     assert_int_equal(r->result.clashes, 1);
 }
 
+static void what_was_dropped_is_compared_as_long_as_it_is_there(void **state)
+{
+    struct rig *r = *state;
+    store_days(r);
+    assert_int_equal(drop(r, 109 * DAY), 20);
+    fill_batch(r, NOTHING_BEFORE, 2, 9);
+    r->body.bytes[20] ^= 1;
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 0, 9, 1, 51);
+    rig_sql(r, "DELETE FROM quarantine"); /* else it is known from there */
+    remove_all(r);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 0, 10, 0, 51);
+}
+
 static void ids_never_begin_anew(void **state)
 {
     struct rig *r = *state;
@@ -609,6 +624,7 @@ int main(void)
         TEST(a_drop_is_an_event_that_says_what_was_dropped),
         TEST(each_tenant_is_told_its_own),
         TEST(what_was_dropped_does_not_come_back),
+        TEST(what_was_dropped_is_compared_as_long_as_it_is_there),
         TEST(ids_never_begin_anew),
         TEST(removing_leaves_nothing_behind),
         TEST_OF_POSTGRES(removing_leaves_no_identity_and_no_partition_behind),

@@ -364,7 +364,7 @@ static enum err api_put(const char *name, struct str not_of)
                                          .name = str_from(name),
                                          .content = STR(ALLOW),
                                          .digest = str_of(digest, sizeof digest),
-                                         .condition.not_of = not_of};
+                                         .condition = {.not_of = not_of, .seen = known.revision}};
     const struct actor by = {.principal = STR("somebody"), .now_ms = world_now_ms()};
     buf_init(&out, 1 << 10, 1 << 20);
     enum err err = policy_store_put(store, &change, &by, &out, &result, &f);
