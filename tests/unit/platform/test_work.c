@@ -3,6 +3,8 @@
 
 #include <semaphore.h>
 
+#include "pipeline/ingest/database.h"
+
 enum { SLOW = 3, PATIENCE_MS = 120000 };
 
 struct bench {
@@ -13,6 +15,8 @@ struct bench {
     _Atomic unsigned begun_before; /* what the test asks about was */
     _Atomic uint64_t ended_ns;
     unsigned quick_done, slow_done, check_done;
+    unsigned noticed; /* how often the writer saw that somebody had changed something */
+    uint64_t noticed_revision;
 };
 
 static struct bench *bench_of(const struct job *j)
@@ -64,6 +68,10 @@ static void quick_done(struct job *j)
 /* The writer comes back of its own accord, too, with the keys of the store. */
 static void back(struct job *j)
 {
+    if (j->work == NULL) {
+        bench_of(j)->noticed++;
+        bench_of(j)->noticed_revision = j->revision;
+    }
     if (j->done != NULL)
         j->done(j);
     else
@@ -395,6 +403,71 @@ static void at_the_end_a_store_that_takes_nothing_is_not_asked_again(void **stat
     while (!is_stopped_within_the_first()) continue;
 }
 
+/* ---- changes by others ---- */
+
+struct
+    change { /* raises the store's revision so often, and tells the last one as its own, or not */
+    unsigned count;
+    bool wrote_nothing;
+};
+
+static void work_changing(struct job *j, struct store *s)
+{
+    const struct change *c = j->detail;
+    struct database *d;
+    assert_int_equal(database_open(bench_of(j)->store, true, &d, &j->fault), ERR_OK);
+    for (unsigned i = 0; i < c->count; i++)
+        assert_int_equal(database_execute(d, "UPDATE store SET revision = revision + 1", &j->fault),
+                         ERR_OK);
+    database_close(d);
+    assert_int_equal(store_revision(s, &j->revision, &j->fault), ERR_OK);
+    j->wrote_nothing = c->wrote_nothing;
+}
+
+/* Longer than the writer goes without a look: it looks when this is done. */
+static void work_for_a_while(struct job *j, struct store *s)
+{
+    (void)j;
+    (void)s;
+    usleep(300000);
+}
+
+/* A change, and what the writer has noticed once it has looked after it. */
+static void change_and_look(struct bench *b, struct change c)
+{
+    unsigned done = b->quick_done;
+    struct job *j = job_create(&b->platform, NULL, work_changing);
+    *job_detail(j, struct change) = c;
+    j->done = change_done;
+    assert_true(job_queue(j, QUEUE_WRITER));
+    queue_change(b, work_for_a_while);
+    queue_change(b, work_quickly);
+    await(b, done + 3, 0);
+    assert_int_equal(b->quick_done, done + 3);
+}
+
+static void what_others_change_is_noticed_and_our_own_is_not_read_again(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(1);
+    change_and_look(b,
+                    (struct change){0, true}); /* it begins with a revision that it does not know */
+    assert_int_equal(b->noticed, 1);
+    const uint64_t first = b->noticed_revision;
+    change_and_look(b, (struct change){1, false});
+    change_and_look(b, (struct change){1, false});
+    assert_int_equal(b->noticed, 1);
+    change_and_look(b, (struct change){2, false}); /* of these one is somebody else's */
+    assert_int_equal(b->noticed, 2);
+    assert_int_equal(b->noticed_revision, first + 4);
+    change_and_look(b, (struct change){1, true});
+    assert_int_equal(b->noticed, 3);
+    assert_int_equal(b->noticed_revision, first + 5);
+    change_and_look(b, (struct change){1, false});
+    assert_int_equal(b->noticed, 3);
+    bench_destroy(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +480,7 @@ int main(void)
         cmocka_unit_test(whoever_is_charged_to_nobody_may_have_all),
         cmocka_unit_test(what_goes_last_has_each_fourth_turn),
         cmocka_unit_test(changes_that_fail_one_after_the_other_count_as_one),
+        cmocka_unit_test(what_others_change_is_noticed_and_our_own_is_not_read_again),
         cmocka_unit_test(at_the_end_a_store_that_takes_nothing_is_not_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
