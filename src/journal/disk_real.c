@@ -23,10 +23,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -167,8 +169,20 @@ static enum err fill_cached(void *state, int file, uint64_t size, uint64_t at)
     return ERR_OK;
 }
 
+/* Where each write would otherwise go to new blocks (btrfs), a file keeps those that it was given:
+ * what is promised of them holds on a full disk, too. Only an empty file takes it; other file
+ * systems refuse it and need it not, or know no such thing (ZFS). */
+static void stay_in_place(int file)
+{
+    int flags;
+    if (ioctl(file, FS_IOC_GETFLAGS, &flags) != 0) return;
+    flags |= FS_NOCOW_FL;
+    (void)ioctl(file, FS_IOC_SETFLAGS, &flags);
+}
+
 static enum err real_fill(void *state, int file, uint64_t size)
 {
+    stay_in_place(file);
     int failed;
     do failed = fallocate(file, 0, 0, (off_t)size);
     while (failed != 0 && errno == EINTR);

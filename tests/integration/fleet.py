@@ -182,17 +182,17 @@ class Postgres:
 
 class Fleet:
     """`journal_disk`, `store_disk`: the size of a file system of its own for what the engine, or the platform, keeps.
-    `store_blocks`: makes the platform's an ext4 with blocks of so many bytes.
+    `disk_made_by`: the command that makes it, in a file; otherwise it is in memory.
     `clock`: both programs' wall clocks can be stepped."""
 
     def __init__(self, folder, broker=None, redis=None, postgres=None, engine=(), platform=(), journal_disk=None, store_disk=None,
-                 store_blocks=None, clock=False, **options):
+                 disk_made_by=None, clock=False, **options):
         self.folder = pathlib.Path(folder)
         self.mounts, self.clock = [], None
         if journal_disk is not None:
-            options["engine_data"] = self.mount("journal", journal_disk)
+            options["engine_data"] = self.mount("journal", journal_disk, disk_made_by)
         if store_disk is not None:
-            self.mount("data", store_disk, store_blocks)
+            self.mount("data", store_disk, disk_made_by)
             options["engine_data"] = self.folder / "engine-data"
             options["engine_data"].mkdir()
         if clock:
@@ -299,21 +299,23 @@ class Fleet:
             except ProcessLookupError:
                 pass
 
-    def mount(self, name, size, blocks=None):
-        """A small file system, in memory or, of blocks of so many bytes, ext4; the test is skipped where there can be none."""
+    def mount(self, name, size, made_by=None):
+        """A small file system, in memory or made in a file by that command; the test is skipped where there can be none."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         if os.geteuid() != 0:
             pytest.skip("SKIP: mounting a small file system needs root")
         command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
-        if blocks is not None:
-            if shutil.which("mkfs.ext4") is None:
-                pytest.skip("SKIP: mkfs.ext4 is not installed")
+        if made_by is not None:
+            if shutil.which(made_by[0]) is None:
+                pytest.skip(f"SKIP: {made_by[0]} is not installed")
             image = self.folder / f"{name}.image"
-            subprocess.run(["mkfs.ext4", "-q", "-b", str(blocks), "-m", "0", image, size], check=True, capture_output=True)
+            subprocess.run(["truncate", "-s", size, image], check=True)
+            subprocess.run([*made_by, image], check=True, capture_output=True)
             command = ["mount", "-o", "loop", image, folder]
         if subprocess.run(command, capture_output=True).returncode != 0:
-            pytest.skip("SKIP: this machine does not allow mounts")
+            pytest.skip(f"SKIP: this machine does not allow mounts, or none of what {made_by[0]} makes" if made_by else
+                        "SKIP: this machine does not allow mounts")
         self.mounts.append(folder)
         return folder
 

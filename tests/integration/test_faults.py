@@ -81,6 +81,27 @@ def test_a_full_disk_under_the_journal_is_a_polite_503_and_recovers_by_itself(fl
     one.stop()
 
 
+@pytest.mark.parametrize("made_by", [["mkfs.ext4", "-q"], ["mkfs.xfs", "-q"], ["mkfs.btrfs", "-q"]], ids=lambda made_by: made_by[0])
+def test_a_full_disk_of_any_kind_ends_no_engine(fleet, made_by):
+    """What is left in the segments that there are is written on it, in place, whatever the file system does elsewhere."""
+    one = fleet(journal_disk="320m", disk_made_by=made_by, engine=["--journal.segment", "4MiB"])
+    filler = one.fill(one.stack.engine_data)
+    with one.stack.at_engine() as wire, one.stack.at_engine("admin") as admin:
+        def is_decided():
+            reply = wire.post(clients.AGENT, {"action": "get_x", "actor": "bot", "args": {"text": "x" * 30000}})
+            assert reply.status == 200 or (reply.status, reply.json["code"]) == (503, "journal_full"), reply
+            return reply.status == 200
+
+        eventually(lambda: not is_decided(), "decisions are refused")
+        for n in range(300):
+            reply = admin.post(f"/v1/actors/mallory-{n}/suspend", {"reason": "x" * 1000})
+            assert reply.status == 200, reply
+        filler.unlink()
+        eventually(is_decided, "it decides again by itself")
+    one.stack.wait_published()
+    one.stop()
+
+
 def on_a_disk_that_can_stop(still):
     """The environment of a program whose disk does nothing while that file is there."""
     return {"LD_PRELOAD": preload(BUILD / "tests" / "libstill_disk.so"), "STILL_DISK_FILE": str(still),
@@ -319,7 +340,7 @@ def test_a_full_disk_under_the_store_is_lag_and_recovers_by_itself(fleet):
 def test_a_store_on_a_full_disk_of_small_blocks_is_told_and_no_signal(fleet):
     """SQLite's index is mapped: a page of it that has blocks for a part only would be a SIGBUS. Room grows by single blocks, so that a
     change meets each that there can be."""
-    one = fleet(store_disk="8m", store_blocks=1024, start=False)
+    one = fleet(store_disk="8m", disk_made_by=["mkfs.ext4", "-q", "-b", "1024", "-m", "0"], start=False)
     one.stack.make_first_keys()
     one.platform.start()
     room = one.folder / "data" / "filler"
