@@ -111,6 +111,14 @@ uint64_t revoked_log_append(struct revoked_log *l, const struct effect_notice *n
     return place;
 }
 
+uint64_t revoked_log_newest(struct revoked_log *l)
+{
+    pthread_mutex_lock(&l->lock);
+    uint64_t place = atomic_load_explicit(&l->newest, memory_order_relaxed);
+    pthread_mutex_unlock(&l->lock);
+    return place;
+}
+
 static uint64_t slowest(const struct revoked_log *l)
 {
     uint64_t least = UINT64_MAX;

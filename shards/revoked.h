@@ -19,6 +19,9 @@ void revoked_log_destroy(struct revoked_log *l);
 /* Any thread. The entry's place: 1, 2, … Copies. Ends the process where memory ran out: the kill
  * switch may not fail quietly. */
 uint64_t revoked_log_append(struct revoked_log *l, const struct effect_notice *n);
+/* The newest entry's place, 0: none. Takes the lock: whoever has read up to there before knows
+ * nothing, and whoever does later knows all, of what this thread did before. Any thread. */
+uint64_t revoked_log_newest(struct revoked_log *l);
 /* Whether all readers have taken up to this place; any thread. */
 bool revoked_log_seen(const struct revoked_log *l, uint64_t place);
 

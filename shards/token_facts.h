@@ -26,6 +26,7 @@ struct token_facts {
     uint64_t revoked_ms; /* 0: it is not */
     uint32_t uses_max;   /* 0: not counted */
     uint32_t uses;       /* spent so far */
+    bool is_active;      /* of a list, and home's: it would be let in */
 };
 
 enum token_use { TOKEN_NONE_LEFT, TOKEN_DEAD, TOKEN_SPENT }; /* zero is closed */

@@ -244,6 +244,20 @@ void errand_visit(struct errand *e, enum call_kind kind, unsigned slot,
     }
 }
 
+/* The call is answered, and stays with us. */
+void errand_when_all_know(struct errand *e, void (*then)(struct errand *e))
+{
+    struct worker *w = e->worker;
+    struct call *c = &e->call;
+    e->then = then;
+    address(e, c, c->kind, w->index, c->slot, e->arena);
+    c->answered = true;
+    if (owner_all_know(w, c))
+        then(e);
+    else
+        go_away(e, 1);
+}
+
 /* ---- gathering ---- */
 
 static void refuse_gathering(struct errand *e, enum err err)

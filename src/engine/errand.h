@@ -60,6 +60,9 @@ void errand_visit(struct errand *e, enum call_kind kind, unsigned slot,
 /* The same call to every shard; then e->gathered holds their answers. Where it could not be sent it
  * holds one: the call itself, with err. */
 void errand_gather(struct errand *e, enum call_kind kind, void (*then)(struct errand *e));
+/* For an answer by which somebody is let in no more: `then` follows when every reactor knows of all
+ * that is revoked by now. What was gathered stays; e->call is used up. */
+void errand_when_all_know(struct errand *e, void (*then)(struct errand *e));
 /* The same as errand_visit for CALL_REVIEW_WAIT: it has a place among those that wait, or is refused
  * here, keeps a small arena of its own, pins no bundle, and is forgotten by the owner when the
  * client goes away. The errand is moved: `then` gets the new address, with the `size` bytes copied.

@@ -34,7 +34,7 @@ static void looked_up(struct errand *e)
         return;
     }
     if (e->call.err == ERR_NOT_FOUND || !token_is_active(e->worker, t, world_now_ms())) {
-        answer_inactive(e);
+        errand_when_all_know(e, answer_inactive);
         return;
     }
     char *bytes = arena_bytes(e->arena, ANSWER_BYTES_MAX);

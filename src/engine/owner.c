@@ -79,11 +79,29 @@ struct call *owner_ready(struct worker *w)
 
 /* ---- steps ---- */
 
-/* Before it is in the log, our bit says that we want to be rung by whoever has read it. */
+/* Our bit says that we want to be rung by whoever has read the log: set before there is something to
+ * read, or before it is looked at how far that is. */
+static void want_ring(struct worker *w)
+{
+    atomic_fetch_or(&w->engine->revoking, UINT64_C(1) << w->index);
+}
+
+bool owner_all_know(struct worker *w, struct call *c)
+{
+    struct owner *o = &w->owner;
+    struct revoked_log *log = w->engine->revoked;
+    if (revoked_log_seen(log, revoked_log_newest(log))) return true;
+    want_ring(w);
+    o->place = c->place = revoked_log_newest(log);
+    if (is_seen(w, c)) return true;
+    put(&o->unseen, c);
+    return false;
+}
+
 static void tell_all(struct worker *w, const struct effect_notice *n)
 {
     struct owner *o = &w->owner;
-    atomic_fetch_or(&w->engine->revoking, UINT64_C(1) << w->index);
+    want_ring(w);
     o->place = revoked_log_append(w->engine->revoked, n);
     o->told = true;
 }
@@ -154,11 +172,11 @@ static enum err step(struct worker *w, struct call *c)
     return ERR_OK;
 }
 
-/* Makes it, or tells of it. */
+/* Makes it, or tells of it; where home knows more of it than the owner, it waits itself
+ * (errand_when_all_know). */
 static bool is_about_revocation(enum call_kind k)
 {
-    return k == CALL_REVOKE || k == CALL_SUSPEND || k == CALL_RESUME || k == CALL_TOKEN_GET ||
-           k == CALL_TOKEN_LIST || k == CALL_ACTOR_LIST;
+    return k == CALL_REVOKE || k == CALL_SUSPEND || k == CALL_RESUME || k == CALL_ACTOR_LIST;
 }
 
 /* Its place in lists, given by the thread that files it right after: whoever then asks this shard

@@ -36,7 +36,8 @@ struct owner {
     struct arena arena; /* theirs */
     struct call_queue held, resumed, unseen, parked, ready;
     uint64_t durable; /* newest block of ours known to be */
-    uint64_t place;   /* of our newest notice */
+    /* of our newest notice, or of a later one that somebody waits for; 0: none is waited for */
+    uint64_t place;
     /* a notice was appended in this beat: everybody is to be rung */
     bool told;
     bool stepped;            /* something may be due earlier than it was */
@@ -56,6 +57,10 @@ void owner_receive(struct worker *w, struct call *c);
 /* The client of this call of our own is gone: true: it was taken back, unanswered; false: it was
  * answered already, and comes home. */
 bool owner_forget(struct worker *w, struct call *c);
+
+/* Whether all that is revoked by now is known to every reactor. False: owner_ready() will give this
+ * call of our own when it is. */
+bool owner_all_know(struct worker *w, struct call *c);
 
 /* What an end of a beat does, in this order: */
 void owner_retry(struct worker *w); /* held calls, where there is room again */

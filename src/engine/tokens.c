@@ -83,6 +83,7 @@ static uint64_t ordinal_of(const struct call *c, uint32_t i) { return c->list.to
 static enum err put_token(struct buf *b, struct errand *e, const struct call *c, uint32_t i)
 {
     const struct token_facts *t = &c->list.tokens[i];
+    (void)e;
     member_put_id(b, STR("{\"token_id\":"), "tok_", t->id);
     member_put_id(b, STR(",\"key_id\":"), "key_", t->key);
     member_put_text(b, STR(",\"tenant_id\":"), t->tenant);
@@ -99,8 +100,7 @@ static enum err put_token(struct buf *b, struct errand *e, const struct call *c,
         buf_put_literal(b, ",\"uses_left\":");
         buf_put_u64(b, t->uses < t->uses_max ? t->uses_max - t->uses : 0);
     }
-    buf_put(b, token_is_active(e->worker, t, world_now_ms()) ? STR(",\"active\":true}")
-                                                             : STR(",\"active\":false}"));
+    buf_put(b, t->is_active ? STR(",\"active\":true}") : STR(",\"active\":false}"));
     return ERR_OK;
 }
 
@@ -109,10 +109,10 @@ static enum err put_token(struct buf *b, struct errand *e, const struct call *c,
 static bool is_wanted(struct errand *e, const struct call *c, uint32_t i)
 {
     const struct page *p = (const struct page *)(void *)e;
-    return !p->active_only || token_is_active(e->worker, &c->list.tokens[i], world_now_ms());
+    return !p->active_only || c->list.tokens[i].is_active;
 }
 
-static void listed(struct errand *e)
+static void tell_page(struct errand *e)
 {
     static const struct page_form form = {.begin = STR("{\"tokens\":["),
                                           .bytes_max = PAGE_BYTES_MAX,
@@ -122,6 +122,22 @@ static void listed(struct errand *e)
     struct page *p = (struct page *)(void *)e;
     enum err err = page_reply(e, &form, p->limit);
     if (err != ERR_OK) token_refuse(&p->trip, err);
+}
+
+/* Looked at once: of what is revoked while the page waits, it tells nothing. */
+static void listed(struct errand *e)
+{
+    const uint64_t now_ms = world_now_ms();
+    for (unsigned k = 0; k < e->gathered_count; k++) {
+        const struct call *c = e->gathered[k];
+        if (c->err != ERR_OK) {
+            token_refuse((struct trip *)(void *)e, c->err);
+            return;
+        }
+        for (uint32_t i = 0; i < c->list.count; i++)
+            c->list.tokens[i].is_active = token_is_active(e->worker, &c->list.tokens[i], now_ms);
+    }
+    errand_when_all_know(e, tell_page);
 }
 
 void token_list_handle(void *context, struct http_exchange *x)

@@ -10,6 +10,7 @@ enum {
     HOME = 0,  /* where requests come to, and tokens are minted */
     AWAY = 1,  /* whom they have to ask */
     THIRD = 2, /* whose kill switch is thrown */
+    LAST = 3,
     SILENT_MS = 200,
 };
 
@@ -24,39 +25,41 @@ static int set_up(void **state)
 static struct {
     struct client *client;
     _Atomic bool stands, goes_on;
-} stopped;
+} stopped[RIG_WORKERS];
 
 static void stand(void *worker, const struct http_exchange *x, enum err err)
 {
-    (void)worker, (void)x, (void)err;
-    atomic_store(&stopped.stands, true);
-    while (!atomic_load(&stopped.goes_on)) sched_yield();
+    (void)x, (void)err;
+    unsigned i = ((const struct worker *)worker)->index;
+    atomic_store(&stopped[i].stands, true);
+    while (!atomic_load(&stopped[i].goes_on)) sched_yield();
 }
 
 /* In the middle of a beat, at a request of somebody unknown: it has looked at what was revoked before,
  * and takes neither mail nor requests. */
 static void stop(struct rig *r, unsigned worker)
 {
-    atomic_store(&stopped.stands, false);
-    atomic_store(&stopped.goes_on, false);
-    stopped.client = client_of(r, worker);
-    assert_int_equal(client_call(stopped.client, "GET", "/livez", RIG_AGENT, ""), 200);
+    struct client *c = stopped[worker].client = client_of(r, worker);
+    atomic_store(&stopped[worker].stands, false);
+    atomic_store(&stopped[worker].goes_on, false);
+    assert_int_equal(client_call(c, "GET", "/livez", RIG_AGENT, ""), 200);
     /* it has answered, so it has begun, and sets this no more */
     r->engine.workers[worker].api.on_auth_failed = stand;
-    client_say(stopped.client, "GET", "/v1/queue/pending", RIG_AGENT, "wk_nobody", "");
-    while (!atomic_load(&stopped.stands)) sched_yield();
+    client_say(c, "GET", "/v1/queue/pending", RIG_AGENT, "wk_nobody", "");
+    while (!atomic_load(&stopped[worker].stands)) sched_yield();
 }
 
-static void go_on(void)
+static void go_on(unsigned worker)
 {
-    atomic_store(&stopped.goes_on, true);
-    assert_int_equal(client_hear(stopped.client), 401);
-    client_close(stopped.client);
+    atomic_store(&stopped[worker].goes_on, true);
+    assert_int_equal(client_hear(stopped[worker].client), 401);
+    client_close(stopped[worker].client);
 }
 
 static int tear_down(void **state)
 {
-    atomic_store(&stopped.goes_on, true); /* where the test has failed */
+    for (unsigned i = 0; i < RIG_WORKERS; i++) /* where the test has failed */
+        atomic_store(&stopped[i].goes_on, true);
     rig_destroy(*state);
     return 0;
 }
@@ -197,7 +200,7 @@ static void a_token_that_was_revoked_while_its_request_was_counted_allows_nothin
     end_token(p.probes, &p.token); /* it is this worker's own, and told at once */
     struct client *probes = client_of(r, HOME);
     hears_of_revocation(probes, &p.token, p.actor);
-    go_on();
+    go_on(AWAY);
     assert_int_equal(client_hear(p.asks), 401);
     assert_true(client_says(p.asks, "credential_revoked"));
     assert_int_equal(client_hear(p.probes), 200);
@@ -214,7 +217,7 @@ static void an_actor_that_was_suspended_while_its_request_was_counted_is_denied(
     one_is_away(r);
     suspend(p.admin, p.actor);
     hears_of_suspension(p.probes, p.actor);
-    go_on();
+    go_on(AWAY);
     assert_true(denied_as_suspended(p.asks));
     assert_int_equal(client_hear(p.admin), 200);
     people_leave(&p);
@@ -246,7 +249,7 @@ static void is_revoked_meanwhile(struct rig *r, struct people *p)
     struct client *revokes = client_of(r, HOME);
     end_token(revokes, &p->token);
     hears_of_revocation(p->probes, &p->token, p->actor);
-    go_on();
+    go_on(AWAY);
     assert_int_equal(client_hear(p->asks), 401);
     assert_true(client_says(p->asks, "credential_revoked"));
     assert_int_equal(client_hear(revokes), 200);
@@ -284,27 +287,88 @@ static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **s
 
 /* ---- what not everybody knows of yet ---- */
 
+static void introspect(struct client *c, const struct minted *token)
+{
+    char body[TOKEN_TEXT_MAX + 32];
+    snprintf(body, sizeof body, "{\"token\":\"%s\"}", token->text);
+    client_say(c, "POST", "/v1/tokens/introspect", RIG_AGENT, NULL, body);
+}
+
 /* Or who is told so would be let in all the same, there. */
 static void a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more(void **state)
 {
     struct rig *r = *state;
     struct people p = people_of(r, THIRD, THIRD);
-    char body[TOKEN_TEXT_MAX + 32];
     struct client *late = client_of(r, AWAY);
     assert_int_equal(client_call(late, "GET", "/livez", RIG_AGENT, ""), 200);
     stop(r, AWAY);
     end_token(p.asks, &p.token);
     hears_of_revocation(p.probes, &p.token, p.actor);
-    snprintf(body, sizeof body, "{\"token\":\"%s\"}", p.token.text);
-    client_say(p.probes, "POST", "/v1/tokens/introspect", RIG_AGENT, NULL, body);
+    introspect(p.probes, &p.token);
     assert_true(is_silent(p.probes));
-    go_on();
+    go_on(AWAY);
     assert_int_equal(client_hear(p.probes), 200);
     assert_string_equal(p.probes->body, "{\"active\":false}");
     ask(late, p.token.text, "get_order", p.actor);
     assert_int_equal(client_hear(late), 401);
     assert_int_equal(client_hear(p.asks), 200);
     client_close(late);
+    people_leave(&p);
+}
+
+/* Its slot's owner has told nobody of that: another one has. */
+static void
+a_token_is_told_to_be_over_with_its_actor_when_no_reactor_takes_it_any_more(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, THIRD);
+    struct client *late = client_of(r, AWAY);
+    assert_int_equal(client_call(late, "GET", "/livez", RIG_AGENT, ""), 200);
+    stop(r, AWAY);
+    suspend(p.admin, p.actor);
+    hears_of_suspension(p.probes, p.actor);
+    introspect(p.probes, &p.token);
+    assert_true(is_silent(p.probes));
+    go_on(AWAY);
+    assert_int_equal(client_hear(p.probes), 200);
+    assert_string_equal(p.probes->body, "{\"active\":false}");
+    ask(late, p.token.text, "get_order", p.actor);
+    assert_int_equal(client_hear(late), 401);
+    assert_int_equal(client_hear(p.admin), 200);
+    introspect(p.probes, &p.token); /* now nobody has to wait */
+    assert_int_equal(client_hear(p.probes), 200);
+    client_close(late);
+    people_leave(&p);
+}
+
+/* All shards have answered but the last one; and that one has taken what was mailed to it. */
+static void is_gathered_but_for(struct rig *r, unsigned last, unsigned other)
+{
+    struct client *c = client_of(r, other);
+    while (mailbox_depth(r->engine.post, last) == 0) sched_yield();
+    while (mailbox_depth(r->engine.post, other) > 0) sched_yield();
+    assert_int_equal(client_call(c, "GET", "/livez", RIG_AGENT, ""), 200);
+    client_close(c);
+}
+
+static void a_list_leaves_out_a_token_with_its_actor_when_no_reactor_takes_it_any_more(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, THIRD);
+    struct client *lists = client_of(r, HOME);
+    stop(r, LAST);
+    client_say(lists, "GET", "/v1/tokens?active=true", RIG_ADMIN, NULL, "");
+    is_gathered_but_for(r, LAST, AWAY);
+    stop(r, AWAY);
+    suspend(p.admin, p.actor);
+    hears_of_suspension(p.probes, p.actor);
+    go_on(LAST);
+    assert_true(is_silent(lists));
+    go_on(AWAY);
+    assert_int_equal(client_hear(lists), 200);
+    assert_true(client_says(lists, "\"count\":0"));
+    assert_int_equal(client_hear(p.admin), 200);
+    client_close(lists);
     people_leave(&p);
 }
 
@@ -414,6 +478,8 @@ int main(void)
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
         TEST(a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more),
+        TEST(a_token_is_told_to_be_over_with_its_actor_when_no_reactor_takes_it_any_more),
+        TEST(a_list_leaves_out_a_token_with_its_actor_when_no_reactor_takes_it_any_more),
         TEST(no_list_leaves_out_a_review_whose_resolution_could_be_lost),
         TEST(no_list_counts_a_review_that_could_be_lost),
         TEST(no_list_leaves_out_an_actor_whose_resumption_could_be_lost),
