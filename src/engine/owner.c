@@ -195,9 +195,9 @@ static void number(struct worker *w, struct call *c)
  * what everybody was told of meanwhile holds. */
 static enum err overtaken(struct worker *w, const struct call *c)
 {
+    if (c->kind != CALL_ENQUEUE && c->kind != CALL_REDEEM) return ERR_OK;
     const struct token_claims token = {
         .id = c->asker.token, .tenant = c->tenant, .actor = c->asker.token_actor};
-    if (c->kind != CALL_ENQUEUE && c->kind != CALL_REDEEM) return ERR_OK;
     if (!str_is_absent(token.actor) && worker_token_is_dead(w, &token))
         return ERR_CREDENTIAL_REVOKED;
     bool is_stopped =
