@@ -119,6 +119,11 @@ static enum err audience_member(struct mint *m, const struct json *body, struct 
     return err;
 }
 
+static enum err refuse_suspended(struct fault *f)
+{
+    return member_refuse(f, ERR_ACTOR_SUSPENDED, "actor", "is suspended");
+}
+
 /* For whom the token may speak: nobody for whom its key may not. */
 static enum err names_read(struct mint *m, const struct json *body, struct fault *f)
 {
@@ -137,7 +142,7 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
         return member_refuse(f, ERR_WRONG_USER, "acting_for",
                              "this key may not speak for this user");
     if (worker_actor_is_suspended(m->trip.errand.worker, t->tenant, t->actor))
-        return member_refuse(f, ERR_ACTOR_SUSPENDED, "actor", "is suspended");
+        return refuse_suspended(f);
     return ERR_OK;
 }
 
@@ -314,14 +319,18 @@ static void minted(struct errand *e)
     const struct call *c = &e->call;
     struct fault f;
     enum err err;
-    if (c->err != ERR_OK)
+    if (c->err == ERR_ACTOR_SUSPENDED) {
+        refuse_suspended(&f);
+        trip_refuse(&m->trip, &f);
+    } else if (c->err != ERR_OK) {
         token_refuse(&m->trip, c->err);
-    else if (!c->mint.replayed)
+    } else if (!c->mint.replayed) {
         answer(m, &m->facts, false);
-    else if ((err = sign(m, &c->mint.facts, &f)) != ERR_OK)
+    } else if ((err = sign(m, &c->mint.facts, &f)) != ERR_OK) {
         token_refuse(&m->trip, err == ERR_OVERLOADED ? err : ERR_INTERNAL);
-    else
+    } else {
         answer(m, &c->mint.facts, true);
+    }
 }
 
 /* Its id says when it was born, by which it is told apart from those that died with a

@@ -191,10 +191,22 @@ static void number(struct worker *w, struct call *c)
         c->actor.ordinal = worker_ordinal(w);
 }
 
+/* A token that would be dead already is none; whether whoever asks may have another is for home to
+ * look at again. */
+static enum err mint_overtaken(struct worker *w, const struct call *c)
+{
+    const struct token_facts *t = &c->mint.facts;
+    const struct token_claims token = {.id = t->id, .tenant = t->tenant, .actor = t->actor};
+    if (worker_actor_is_suspended(w, t->tenant, t->actor)) return ERR_ACTOR_SUSPENDED;
+    bool is_over = c->now_ms >= t->expires_ms || worker_token_is_dead(w, &token);
+    return is_over ? ERR_OVERLOADED : ERR_OK;
+}
+
 /* Home looked before it sent the call, which may have lain here since without room for its record:
  * what everybody was told of meanwhile holds. */
 static enum err overtaken(struct worker *w, const struct call *c)
 {
+    if (c->kind == CALL_MINT) return mint_overtaken(w, c);
     if (c->kind != CALL_ENQUEUE && c->kind != CALL_REDEEM) return ERR_OK;
     const struct token_claims token = {
         .id = c->asker.token, .tenant = c->tenant, .actor = c->asker.token_actor};

@@ -223,6 +223,67 @@ static void an_actor_that_was_suspended_while_its_request_was_counted_is_denied(
     people_leave(&p);
 }
 
+/* An Idempotency-Key of the agent's mints that is that worker's. */
+static void retry_key_of(unsigned worker, char to[64])
+{
+    struct hasher *h = hasher_create();
+    struct id key = {{1}};
+    char id[ID_TEXT], name[32];
+    struct slot_key slot;
+    int n = 0;
+    key.bytes[ID_BYTES - 1] = RIG_AGENT + 1;
+    id_write("key_", key, id);
+    do {
+        struct arena arena;
+        struct retry retry;
+        struct fault f;
+        struct json body = {.type = JSON_NULL};
+        const struct retried request = {.tenant = STR("acme"),
+                                        .credential = str_of(id, ID_TEXT),
+                                        .route = STR("mint"),
+                                        .body = &body};
+        arena_init(&arena, 1024, 4096);
+        snprintf(name, sizeof name, "shift-%d", n++);
+        assert_int_equal(place_retry(h, str_from(name), &request, &arena, &retry, &f), ERR_OK);
+        memcpy(slot.bytes, retry.key.bytes, sizeof slot.bytes);
+        arena_fini(&arena);
+    } while (slot_owner(slot_of_key(slot), RIG_WORKERS) != worker);
+    snprintf(to, 64, "Idempotency-Key: %s\r\n", name);
+    hasher_destroy(h);
+}
+
+/* Its slot's owner takes it up after one beat's mail, in a beat that has heard of the suspension. */
+static void no_token_is_minted_for_an_actor_that_was_suspended_meanwhile(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, AWAY);
+    struct client *before[MAILBOX_TAKE];
+    char key[64], body[128], id[ID_TEXT + 1] = {0}, target[128];
+    retry_key_of(AWAY, key);
+    id_write("rev_", slot_id((struct id){{1}}, AWAY), id);
+    snprintf(target, sizeof target, "/v1/queue/%s", id);
+    snprintf(body, sizeof body, "{\"scope\":\"*\",\"actor\":\"%s\"}", p.actor);
+    stop(r, AWAY);
+    for (size_t i = 0; i < MAILBOX_TAKE; i++) {
+        before[i] = client_of(r, HOME);
+        client_say(before[i], "GET", target, RIG_REVIEWER, NULL, "");
+    }
+    while (rig_under_way(r) != MAILBOX_TAKE) sched_yield();
+    client_say_with(p.asks, "POST", "/v1/tokens/mint", RIG_AGENT, NULL, key, body);
+    while (rig_under_way(r) != MAILBOX_TAKE + 1) sched_yield();
+    suspend(p.admin, p.actor);
+    hears_of_suspension(p.probes, p.actor);
+    go_on(AWAY);
+    assert_int_equal(client_hear(p.asks), 403);
+    assert_true(client_says(p.asks, "\"actor_suspended\""));
+    assert_int_equal(client_hear(p.admin), 200);
+    for (size_t i = 0; i < MAILBOX_TAKE; i++) {
+        assert_int_equal(client_hear(before[i]), 404);
+        client_close(before[i]);
+    }
+    people_leave(&p);
+}
+
 /* A review of that actor's, asked for with its token, and approved. */
 static void approved(struct people *p, char to[64])
 {
@@ -475,6 +536,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(a_token_that_was_revoked_while_its_request_was_counted_allows_nothing),
         TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
+        TEST(no_token_is_minted_for_an_actor_that_was_suspended_meanwhile),
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
         TEST(a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more),

@@ -139,12 +139,28 @@ static void a_held_call_is_made_as_soon_as_there_is_room(void **state)
     assert_int_equal(go_on.err, ERR_OK);
 }
 
+static struct call minting(struct scene *s, uint64_t lives_ms)
+{
+    struct call c = suspension(s, "", 0);
+    c.kind = CALL_MINT;
+    memset(&c.mint, 0, sizeof c.mint);
+    c.records[0] = STR("{\"kind\":\"token.minted\"}");
+    c.mint.facts = (struct token_facts){.id = slot_id(id_make(c.now_ms, &s->w->api.chance), 0),
+                                        .tenant = STR("acme"),
+                                        .actor = STR("bot"),
+                                        .scope = STR("*"),
+                                        .issued_ms = c.now_ms,
+                                        .expires_ms = c.now_ms + lives_ms};
+    return c;
+}
+
 static enum err outcome_of(struct scene *s, enum call_kind kind)
 {
-    struct call c = suspension(s, "bot", 0);
+    struct call c = kind == CALL_MINT ? minting(s, 60000) : suspension(s, "bot", 0);
     c.kind = kind;
     /* of what nobody has */
-    if (kind != CALL_SUSPEND && kind != CALL_RESUME) memset(&c.review, 0, sizeof c.review);
+    if (kind != CALL_SUSPEND && kind != CALL_RESUME && kind != CALL_MINT)
+        memset(&c.review, 0, sizeof c.review);
     (void)owner_ask(s->w, &c);
     assert_true(c.answered);
     return c.err;
@@ -409,6 +425,67 @@ static void a_held_call_for_an_actor_that_was_suspended_meanwhile_changes_nothin
     assert_int_equal(c.err, ERR_ACTOR_SUSPENDED);
 }
 
+static void held_until(struct scene *s, struct call *c, uint64_t at_ms, enum err expected)
+{
+    struct shard_totals totals;
+    while (world_now_ms() < at_ms) usleep(1000);
+    atomic_store(&s->rig->write_stopped, false);
+    while (!worker_has_room(s->w)) sched_yield();
+    owner_retry(s->w);
+    assert_true(c->answered);
+    assert_int_equal(c->err, expected);
+    shard_totals(s->w->owner.shard, &totals);
+    assert_int_equal(totals.tokens, expected == ERR_OK);
+}
+
+static void a_held_mint_for_an_actor_that_was_suspended_meanwhile_makes_no_token(void **state)
+{
+    struct scene *s = *state;
+    struct call c = minting(s, 60000);
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, &c));
+    told(s, &(struct effect_notice){.kind = NOTICE_ACTOR_SUSPENDED,
+                                    .tenant = STR("acme"),
+                                    .actor = STR("BOT"),
+                                    .at_ms = world_now_ms()});
+    held_until(s, &c, 0, ERR_ACTOR_SUSPENDED);
+}
+
+/* The suspension is over, and its older tokens are dead: it may ask for a new one. */
+static void a_held_mint_for_an_actor_that_was_stopped_for_a_while_is_to_be_asked_again(void **state)
+{
+    struct scene *s = *state;
+    struct call c = minting(s, 60000);
+    struct effect_notice n = {.kind = NOTICE_ACTOR_SUSPENDED,
+                              .tenant = STR("acme"),
+                              .actor = STR("bot"),
+                              .at_ms = c.now_ms};
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, &c));
+    told(s, &n);
+    n.kind = NOTICE_ACTOR_RESUMED;
+    told(s, &n);
+    held_until(s, &c, 0, ERR_OVERLOADED);
+}
+
+static void a_held_mint_of_a_token_whose_time_is_over_makes_none(void **state)
+{
+    struct scene *s = *state;
+    struct call c = minting(s, 20);
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, &c));
+    held_until(s, &c, c.mint.facts.expires_ms, ERR_OVERLOADED);
+}
+
+static void a_held_mint_is_made_where_nothing_has_overtaken_it(void **state)
+{
+    struct scene *s = *state;
+    struct call c = minting(s, 600000);
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, &c));
+    held_until(s, &c, 0, ERR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +502,10 @@ int main(void)
         TEST(an_approval_is_not_used_after_its_time_however_long_the_call_was_held),
         TEST(a_held_call_of_a_token_that_was_revoked_meanwhile_changes_nothing),
         TEST(a_held_call_for_an_actor_that_was_suspended_meanwhile_changes_nothing),
+        TEST(a_held_mint_for_an_actor_that_was_suspended_meanwhile_makes_no_token),
+        TEST(a_held_mint_for_an_actor_that_was_stopped_for_a_while_is_to_be_asked_again),
+        TEST(a_held_mint_of_a_token_whose_time_is_over_makes_none),
+        TEST(a_held_mint_is_made_where_nothing_has_overtaken_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
