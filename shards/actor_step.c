@@ -2,7 +2,12 @@
  *
  * Suspending records it at once and tells everybody (a notice); then the actor's pending reviews
  * are denied, SUSPEND_DENIALS a step, and the call is stepped again until none is left. Should the
- * process end in between, the ticks after recovery deny the rest. */
+ * process end in between, the ticks after recovery deny the rest.
+ *
+ * Reviews that were asked for under another spelling of its name are on other slots. Each shard is
+ * asked to deny its own once every reactor knows of the suspension, so that none comes after it. Of
+ * these no tick knows: should the process end in between, whoever suspends has no answer, and asks
+ * again. */
 #include "base/check.h"
 #include "shards/inside.h"
 
@@ -86,20 +91,29 @@ static enum err suspend(struct shard *s, struct call *c, struct effects *e, stru
     return ERR_OK;
 }
 
-static enum err deny(struct shard *s, struct review *r, const struct actor *a, uint64_t now_ms,
+/* `by`: whoever has suspended it. */
+static enum err deny(struct shard *s, struct review *r, struct str by, uint64_t now_ms,
                      struct id event, struct str key_id, struct effects *e)
 {
     struct review_facts after = r->facts;
     after.state = REVIEW_DENIED;
     after.resolved_ms = now_ms;
-    after.resolver = after.resolver_owner = after.resolved_by = a->facts.by;
+    after.resolver = after.resolver_owner = after.resolved_by = by;
     const struct review_happening h = {.kind = STR("review.denied"),
                                        .event = event,
                                        .at_ms = now_ms,
                                        .key_id = key_id,
-                                       .resolved_by = a->facts.by,
+                                       .resolved_by = by,
                                        .rule = STR("actor:suspended")};
     return review_record_move(s, r, &after, &h, e);
+}
+
+static enum err deny_first(struct shard *s, struct review_subject *subject, struct str by,
+                           uint64_t now_ms, struct id event, struct str key_id, struct effects *e)
+{
+    struct review *r = link_owner(subject->pending.head.next, struct review, of_subject);
+    return review_is_overdue(r, now_ms) ? review_expire(s, r, now_ms, event, e)
+                                        : deny(s, r, by, now_ms, event, key_id, e);
 }
 
 enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, struct id event,
@@ -111,9 +125,7 @@ enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, stru
         link_remove(&a->to_deny);
         return ERR_END;
     }
-    struct review *r = link_owner(subject->pending.head.next, struct review, of_subject);
-    enum err err = review_is_overdue(r, now_ms) ? review_expire(s, r, now_ms, event, e)
-                                                : deny(s, r, a, now_ms, event, key_id, e);
+    enum err err = deny_first(s, subject, a->facts.by, now_ms, event, key_id, e);
     if (err == ERR_OK) mark(s, a); /* who is told that it is suspended is told of this too */
     return err;
 }
@@ -140,6 +152,38 @@ static void suspend_step(struct shard *s, struct call *c, struct effects *e)
             return;
         }
         if (err != ERR_OK) { /* no memory: it is suspended, and the ticks will deny the rest */
+            c->err = ERR_OVERLOADED;
+            return;
+        }
+    }
+    e->again = true;
+}
+
+/* ---- other spellings ---- */
+
+/* Looking for one takes a look at all: while the last one that was found has any, it is that. */
+static struct review_subject *next_spelling(struct shard *s, struct call *c)
+{
+    struct review_subject *subject =
+        review_subject_find(&s->reviews, c->tenant, false, c->list.spelling);
+    if (subject != NULL) return subject;
+    subject = review_subject_spelled(&s->reviews, c->tenant, c->list.actor);
+    if (subject == NULL) return NULL;
+    c->list.spelling = arena_copy(c->arena, review_subject_name(subject));
+    return subject;
+}
+
+void actor_deny_spellings_step(struct shard *s, struct call *c, struct effects *e)
+{
+    const struct review_tenant *n = review_tenant_find(&s->reviews, c->tenant);
+    for (unsigned i = 0; i < SUSPEND_DENIALS; i++) {
+        struct review_subject *subject = next_spelling(s, c);
+        if (subject == NULL) {
+            if (n != NULL) effects_reveal(e, n->mark);
+            return;
+        }
+        if (deny_first(s, subject, c->asker.owner, c->now_ms, call_event_id(c), c->asker.key_id,
+                       e) != ERR_OK) {
             c->err = ERR_OVERLOADED;
             return;
         }

@@ -79,6 +79,7 @@ size_t call_record_most(const struct call *c)
         return record_most(EVENT_MOST_BYTES + ESCAPE_GROWTH * reason, DELTA_MOST_BYTES + reason) +
                SUSPEND_DENIALS * small;
     }
+    case CALL_DENY_SPELLINGS: return SUSPEND_DENIALS * small;
     case CALL_RESUME:
         return record_most(EVENT_MOST_BYTES + ESCAPE_GROWTH * c->actor.reason.size,
                            DELTA_MOST_BYTES);

@@ -56,7 +56,7 @@ struct call {
     enum call_kind kind;
     uint16_t home; /* reactor */
     uint16_t to;   /* reactor it was sent to */
-    uint16_t slot; /* not of those that every shard is asked: …_LIST, REVIEW_FIND */
+    uint16_t slot; /* not of those that every shard is asked: …_LIST, REVIEW_FIND, DENY_SPELLINGS */
     bool answered;
     uint64_t now_ms;
     /* chance: of the first event that the shard makes; others are one more each */
@@ -115,6 +115,7 @@ struct call {
         } review;
         struct {                                            /* what more than one shard is asked */
             struct str actor, action, acting_for, trace_id; /* filters; absent: any */
+            struct str spelling; /* DENY_SPELLINGS' own: whose reviews it is at */
             bool any_state, active_only;
             enum review_state state; /* unless any_state */
             uint64_t after;          /* ordinals above this one only */

@@ -95,6 +95,7 @@ void review_step(struct shard *s, struct call *c, struct effects *e); /* ENQUEUE
 void review_list_step(struct shard *s, struct call *c, struct effects *e);
 void review_find_step(struct shard *s, struct call *c, struct effects *e);
 void actor_step(struct shard *s, struct call *c, struct effects *e);
+void actor_deny_spellings_step(struct shard *s, struct call *c, struct effects *e);
 void actor_list_step(struct shard *s, struct call *c, struct effects *e);
 
 /* ---- tokens and limits (token_step.c, limit_step.c) ---- */

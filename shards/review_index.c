@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "spelling/spelling.h"
 
 enum { KEY_BYTES_MAX = 4096 }; /* a digest, three names of 256 characters, NULs */
 
@@ -47,6 +48,29 @@ struct review_subject *review_subject_find(const struct review_table *t, struct 
     struct buf key = buf_over(bytes, sizeof bytes);
     if (!key_put(&key, is_user ? 'u' : 'a', tenant, name)) return NULL;
     return map_get(&t->by_subject, buf_view(&key));
+}
+
+struct str review_subject_name(const struct review_subject *s)
+{
+    struct str rest = s->key;
+    struct str tenant;
+    (void)str_split(&rest, '\0', &tenant);
+    return rest;
+}
+
+struct review_subject *review_subject_spelled(const struct review_table *t, struct str tenant,
+                                              struct str actor)
+{
+    char bytes[KEY_BYTES_MAX];
+    struct buf begin = buf_over(bytes, sizeof bytes);
+    struct str key;
+    void *value;
+    size_t at = 0;
+    if (!key_put(&begin, 'a', tenant, STR(""))) return NULL;
+    while (map_next(&t->by_subject, &at, &key, &value))
+        if (str_starts(key, buf_view(&begin)) && spelling_same(review_subject_name(value), actor))
+            return value;
+    return NULL;
 }
 
 struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user,

@@ -115,6 +115,11 @@ struct review *review_find_same(const struct review_table *t, struct str tenant,
 /* The subject's pending reviews, or NULL: there are none. */
 struct review_subject *review_subject_find(const struct review_table *t, struct str tenant,
                                            bool is_user, struct str name);
+/* An actor of the tenant's with pending reviews that may be this one but for the spelling of its
+ * name, or NULL; looks at all there are. */
+struct review_subject *review_subject_spelled(const struct review_table *t, struct str tenant,
+                                              struct str actor);
+struct str review_subject_name(const struct review_subject *s);
 /* The newest review that was given this trace id, others by ->next; NULL: none. */
 struct review_trace *review_trace_find(const struct review_table *t, struct str tenant,
                                        struct str trace_id);

@@ -76,6 +76,7 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
     case CALL_REVIEW_FIND: review_find_step(s, c, e); return;
     case CALL_SUSPEND:
     case CALL_RESUME: actor_step(s, c, e); return;
+    case CALL_DENY_SPELLINGS: actor_deny_spellings_step(s, c, e); return;
     case CALL_ACTOR_LIST: actor_list_step(s, c, e); return;
     case CALL_KINDS: break;
     }
@@ -85,7 +86,7 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
 static bool asks_every_shard(enum call_kind k)
 {
     return k == CALL_TOKEN_LIST || k == CALL_REVIEW_LIST || k == CALL_REVIEW_FIND ||
-           k == CALL_ACTOR_LIST;
+           k == CALL_ACTOR_LIST || k == CALL_DENY_SPELLINGS;
 }
 
 void shard_step(struct shard *s, struct call *c, struct effects *ret)

@@ -10,6 +10,8 @@ enum { REASON_CHARACTERS_MAX = 1000, PAGE_BYTES_MAX = 8 << 20 };
 
 struct stop {         /* an errand on one actor, or on a page of them */
     struct trip trip; /* first */
+    struct str actor, reason;
+    uint64_t suspended_ms; /* 0: it was resumed */
     uint64_t limit;
 };
 
@@ -23,28 +25,61 @@ static void refuse(struct stop *s, enum err err)
                          : NULL);
 }
 
-static void changed(struct errand *e)
+static void answer(struct stop *s)
 {
-    const struct call *c = &e->call;
+    struct errand *e = &s->trip.errand;
     char bytes[16 << 10];
     struct buf b = buf_over(bytes, sizeof bytes);
-    bool suspended = c->kind == CALL_SUSPEND;
-    if (c->err != ERR_OK) {
-        refuse(of(e), c->err);
-        return;
-    }
+    bool suspended = s->suspended_ms != 0;
     buf_put_literal(&b, "{\"success\":true,\"actor\":");
-    json_put_string(&b, c->actor.actor);
+    json_put_string(&b, s->actor);
     buf_put_literal(&b, ",\"tenant_id\":");
-    json_put_string(&b, c->tenant);
+    json_put_string(&b, e->call.tenant);
     buf_put(&b, suspended ? STR(",\"suspended\":true") : STR(",\"suspended\":false"));
-    if (suspended) member_put_time(&b, STR(",\"suspended_at\":"), c->actor.suspended_ms);
-    member_put_text(&b, STR(",\"reason\":"), c->actor.reason);
+    if (suspended) member_put_time(&b, STR(",\"suspended_at\":"), s->suspended_ms);
+    member_put_text(&b, STR(",\"reason\":"), s->reason);
     buf_put_byte(&b, '}');
     if (b.overflow)
-        refuse(of(e), ERR_INTERNAL);
+        refuse(s, ERR_INTERNAL);
     else
         errand_reply(e, 200, buf_view(&b), (struct str){0});
+}
+
+static void denied(struct errand *e)
+{
+    for (unsigned i = 0; i < e->gathered_count; i++) {
+        if (e->gathered[i]->err == ERR_OK) continue;
+        refuse(of(e), e->gathered[i]->err);
+        return;
+    }
+    answer(of(e));
+}
+
+/* Every reactor knows of it by now. What the actor has pending under its own spelling is denied; and
+ * under any other it has nothing new. */
+static void suspended(struct errand *e)
+{
+    struct stop *s = of(e);
+    struct call *c = &e->call;
+    if (c->err != ERR_OK) {
+        refuse(s, c->err);
+        return;
+    }
+    s->reason = c->actor.reason;
+    s->suspended_ms = c->actor.suspended_ms;
+    memset(&c->list, 0, sizeof c->list);
+    c->list.actor = s->actor;
+    errand_gather(e, CALL_DENY_SPELLINGS, denied);
+}
+
+static void resumed(struct errand *e)
+{
+    struct stop *s = of(e);
+    s->reason = e->call.actor.reason;
+    if (e->call.err == ERR_OK)
+        answer(s);
+    else
+        refuse(s, e->call.err);
 }
 
 static enum err read_actor(struct stop *s, const struct http_exchange *x, const struct json *body,
@@ -52,7 +87,7 @@ static enum err read_actor(struct stop *s, const struct http_exchange *x, const 
 {
     struct call *c = &s->trip.errand.call;
     size_t bad;
-    struct str actor = c->actor.actor = arena_copy(s->trip.errand.arena, x->params[0]);
+    struct str actor = s->actor = c->actor.actor = arena_copy(s->trip.errand.arena, x->params[0]);
     if (!str_is_utf8(actor, &bad) || str_code_points(actor) > LIMIT_ID_CHARACTERS ||
         memchr(actor.bytes, 0, actor.size) != NULL)
         return fault_set(f, ERR_BAD_VALUE, "", "actor: must be at most %d characters of UTF-8",
@@ -72,7 +107,8 @@ static void change(struct worker *w, struct http_exchange *x, enum call_kind kin
         return;
     }
     errand_visit(&s->trip.errand, kind,
-                 place_subject(w->api.hasher, c->tenant, false, c->actor.actor), changed);
+                 place_subject(w->api.hasher, c->tenant, false, c->actor.actor),
+                 kind == CALL_SUSPEND ? suspended : resumed);
 }
 
 void actor_suspend_handle(void *context, struct http_exchange *x)

@@ -155,6 +155,75 @@ static void after_a_crash_in_between_the_ticks_deny_the_rest(void **state)
     scene_compare(s->shard, s->twin);
 }
 
+static struct call *deny_spellings(struct scene *s, struct str actor)
+{
+    struct call *c = scene_call(s, CALL_DENY_SPELLINGS, STR("root"));
+    c->list.actor = actor;
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_true(c->answered);
+    return c;
+}
+
+static void reviews_of_every_spelling_are_denied_and_nobody_elses(void **state)
+{
+    struct scene *s = *state;
+    const struct str spellings[] = {STR("invoice_bot"), STR("Invoice_BOT"), STR(" invoice_bot"),
+                                    STR("\xef\xbd\x89nvoice_bot")}; /* a wide i */
+    const struct scene_review others[] = {{.actor = STR("invoice-bot")},
+                                          {.user = STR("INVOICE_BOT")},
+                                          {.actor = STR("INVOICE_BOT"), .tenant = STR("acme2")},
+                                          {.actor = STR("INVOICE_BOT"), .tenant = STR("ac")}};
+    struct id denied[4][6], kept[4];
+    for (unsigned i = 0; i < 4; i++) {
+        struct scene_review other = others[i];
+        other.binding = (uint8_t)(100 + i);
+        kept[i] = scene_enqueue(s, other);
+        for (unsigned k = 0; k < 6; k++)
+            denied[i][k] = scene_enqueue(
+                s, (struct scene_review){.actor = spellings[i], .binding = (uint8_t)(i * 10 + k)});
+    }
+    size_t before = s->record_count;
+    deny_spellings(s, STR("INVOICE_bot"));
+    assert_int_equal(s->record_count - before, 24);
+    assert_last_kinds(s, "review.denied", "review.denied");
+    struct event e = scene_event(s, -1);
+    assert_text(e.rule, "actor:suspended");
+    assert_text(e.resolved_by, "root");
+    assert_int_equal(s->notice_count, 0);
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned k = 0; k < 6; k++)
+            assert_int_equal(scene_look(s, denied[i][k]).state, REVIEW_DENIED);
+    struct shard_totals totals;
+    shard_totals(s->shard, &totals);
+    assert_int_equal(totals.reviews_pending, 4);
+    assert_int_equal(scene_look(s, kept[0]).state, REVIEW_PENDING);
+    scene_compare(s->shard, s->twin);
+}
+
+/* What was denied for whoever asked first may not be durable yet. */
+static void who_asks_for_that_again_waits_for_the_last_denial(void **state)
+{
+    struct scene *s = *state;
+    scene_enqueue(s, (struct scene_review){.actor = STR("Bot")});
+    deny_spellings(s, STR("bot"));
+    size_t before = s->record_count;
+    deny_spellings(s, STR("bot"));
+    assert_int_equal(s->record_count, before);
+    assert_true(s->effects.reveals_unsynced);
+    assert_int_equal(s->effects.reveals_mark, s->mark);
+}
+
+static void an_overdue_review_of_another_spelling_expires(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, (struct scene_review){.actor = STR("Bot")});
+    s->now_ms += 1800000;
+    deny_spellings(s, STR("bot"));
+    assert_int_equal(scene_look(s, id).state, REVIEW_EXPIRED);
+    scene_compare(s->shard, s->twin);
+}
+
 static enum err load_into(void *context, struct str entry)
 {
     struct fault f;
@@ -354,6 +423,9 @@ int main(void)
         scene_test(after_a_crash_in_between_the_ticks_deny_the_rest),
         scene_test(a_snapshot_in_between_knows_that_some_are_left),
         scene_test(what_is_overdue_expires_rather_than_be_denied),
+        scene_test(reviews_of_every_spelling_are_denied_and_nobody_elses),
+        scene_test(who_asks_for_that_again_waits_for_the_last_denial),
+        scene_test(an_overdue_review_of_another_spelling_expires),
         scene_test(resuming_is_recorded_and_leaves_older_tokens_dead),
         scene_test(an_actor_may_be_suspended_again),
         scene_test(after_recovery_everybody_is_told_of_who_is_and_who_was_suspended),
