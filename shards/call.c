@@ -66,6 +66,8 @@ size_t call_record_most(const struct call *c)
         return larger(small,
                       record_most(c->records[0].size, c->spent.size) +
                           record_most(c->records[1].size, review_opened_most(&c->enqueue.facts)));
+    case CALL_SHARE:
+        return larger(small, record_most(c->records[0].size, c->spent.size + DELTA_MOST_BYTES));
     case CALL_APPROVE:
     case CALL_DENY: {
         size_t note = c->review.note.size;

@@ -6,7 +6,7 @@
  * call gives the same answer again. What the shard keeps it copies; what it answers it puts into
  * the call's arena.
  *
- * Where a decision depends on the shard (enqueue, redeem, mint), home has already written the
+ * Where a decision depends on the shard (enqueue, share, redeem, mint), home has already written the
  * records that shall become history if the answer is yes: the owner journals them as they are,
  * with its delta, or not at all; and home writes another where the answer is no. */
 #ifndef SHARDS_CALL_H
@@ -64,7 +64,7 @@ struct call {
     struct arena *arena;
     struct str tenant;
     struct asker asker;
-    /* of enqueue and redeem: for which actor it is asked; absent: for a person */
+    /* of enqueue, share and redeem: for which actor it is asked; absent: for a person */
     struct str for_actor;
     struct str records[CALL_RECORDS_MAX]; /* events that become history if the answer is yes */
     /* delta entries of home's (uses, counts) that go with them; or absent */
@@ -95,9 +95,9 @@ struct call {
             struct limit_told told; /* out of count; in of uncount */
         } limit;
         struct {
-            struct review_facts facts; /* in */
+            struct review_facts facts; /* in; of SHARE its id, and the request's trace_id */
             /* out: this review was pending for the same request already: its facts.id,
-             * expires_ms */
+             * expires_ms. Home makes its decision of it, and asks to SHARE it */
             bool same;
         } enqueue;
         struct {

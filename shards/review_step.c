@@ -151,12 +151,16 @@ static bool expired_first(struct shard *s, struct review *r, struct call *c, str
 
 static enum err closed(enum err err) { return err == ERR_FULL ? ERR_OVERLOADED : err; }
 
-/* Whether what home wrote may be recorded with these deltas. */
+/* Whether what home wrote may be recorded with such a delta. */
+static bool record_fits(struct str event, size_t delta)
+{
+    check(event.size > 0);
+    return event.size <= LIMIT_EVENT_BYTES && delta <= LIMIT_DELTA_BYTES;
+}
+
 static bool records_fit(const struct call *c, size_t first_delta, size_t second_delta)
 {
-    check(c->records[0].size > 0 && c->records[1].size > 0);
-    return c->records[0].size <= LIMIT_EVENT_BYTES && first_delta <= LIMIT_DELTA_BYTES &&
-           c->records[1].size <= LIMIT_EVENT_BYTES && second_delta <= LIMIT_DELTA_BYTES;
+    return record_fits(c->records[0], first_delta) && record_fits(c->records[1], second_delta);
 }
 
 /* ---- enqueue ---- */
@@ -172,11 +176,9 @@ static size_t pending_now(const struct review_subject *subject, uint64_t now_ms)
     return count;
 }
 
-static void enqueue_same(struct shard *s, struct review *r, struct call *c, struct effects *e)
+static void enqueue_same(struct review *r, struct call *c, struct effects *e)
 {
-    struct str trace_id = c->enqueue.facts.trace_id;
-    enum err err = review_trace_add(&s->reviews, r, trace_id);
-    if (err == ERR_OK) err = review_show(r, c->now_ms, c->arena, &c->enqueue.facts);
+    enum err err = review_show(r, c->now_ms, c->arena, &c->enqueue.facts);
     c->err = closed(err);
     c->enqueue.same = err == ERR_OK;
     effects_reveal(e, r->mark);
@@ -203,7 +205,7 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
     }
     struct review *same = review_find_same(&s->reviews, f.tenant, f.principal, f.owner, &f.binding);
     if (same != NULL) {
-        if (!expired_first(s, same, c, e)) enqueue_same(s, same, c, e);
+        if (!expired_first(s, same, c, e)) enqueue_same(same, c, e);
         return;
     }
     c->err = enqueue_admit(s, &f, c->now_ms);
@@ -224,6 +226,36 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
         if (err != ERR_OK) return;
         effects_record(e, c->records[0], c->spent);
         effects_record(e, c->records[1], delta);
+        shard_mark_review(s, r);
+    }
+}
+
+/* ---- share ---- */
+
+/* The request's trace id finds the review by the record that says so, and no earlier. Where it is
+ * not pending any more, home asks anew. */
+static void share(struct shard *s, struct call *c, struct effects *e)
+{
+    const struct review_facts *f = &c->enqueue.facts;
+    struct review *r = review_find(&s->reviews, f->id);
+    if (r != NULL && expired_first(s, r, c, e)) return;
+    if (r == NULL || r->facts.state != REVIEW_PENDING) {
+        c->err = ERR_NOT_FOUND;
+        return;
+    }
+    const size_t most = c->spent.size + DELTA_MOST_BYTES;
+    struct buf out = effects_buf(e, most);
+    buf_put(&out, c->spent);
+    delta_put_traced(&out, f->id, f->trace_id);
+    struct str delta = effects_take(e, &out, most);
+    if (delta.size == 0) {
+        c->err = ERR_OVERLOADED;
+    } else if (!record_fits(c->records[0], delta.size)) {
+        c->err = ERR_OUT_OF_RANGE;
+    } else {
+        c->err = closed(review_trace_add(&s->reviews, r, f->trace_id));
+        if (c->err != ERR_OK) return;
+        effects_record(e, c->records[0], delta);
         shard_mark_review(s, r);
     }
 }
@@ -499,6 +531,10 @@ void review_step(struct shard *s, struct call *c, struct effects *e)
 {
     if (c->kind == CALL_ENQUEUE) {
         enqueue(s, c, e);
+        return;
+    }
+    if (c->kind == CALL_SHARE) {
+        share(s, c, e);
         return;
     }
     struct review *r = review_find(&s->reviews, c->review.id);

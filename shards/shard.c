@@ -64,6 +64,7 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
     case CALL_COUNT:
     case CALL_UNCOUNT: limit_step(s, c); return;
     case CALL_ENQUEUE:
+    case CALL_SHARE:
     case CALL_REVIEW_GET:
     case CALL_REVIEW_WAIT:
     case CALL_APPROVE:

@@ -213,6 +213,20 @@ static void deny_stopped(struct authorization *a)
     decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
 }
 
+/* Its owner gives no review. */
+static void refuse_review(struct authorization *a, enum err err)
+{
+    if (err != ERR_ACTOR_SUSPENDED && err != ERR_OUT_OF_RANGE) {
+        fail(a, err);
+        return;
+    }
+    if (err == ERR_ACTOR_SUSPENDED)
+        deny_stopped(a);
+    else
+        deny_unrecordable(a);
+    settle(a);
+}
+
 static void enqueued(struct errand *e)
 {
     struct authorization *a = of(e);
@@ -229,16 +243,43 @@ static void enqueued(struct errand *e)
             "As many requests of this subject wait for a person as may; resolve some first.");
         settle(a);
         return;
-    case ERR_ACTOR_SUSPENDED:
-        deny_stopped(a);
-        settle(a);
-        return;
-    case ERR_OUT_OF_RANGE:
-        deny_unrecordable(a);
-        settle(a);
-        return;
-    default: fail(a, e->call.err);
+    default: refuse_review(a, e->call.err);
     }
+}
+
+static void shared(struct errand *e)
+{
+    struct authorization *a = of(e);
+    switch (e->call.err) {
+    case ERR_OK: answer(a); return;
+    case ERR_NOT_FOUND: /* resolved meanwhile: this request asks for a review of its own */
+        a->d.is_pending_already = false;
+        settle(a);
+        return;
+    default: refuse_review(a, e->call.err);
+    }
+}
+
+static void begin_owners_record(struct authorization *a)
+{
+    struct call *c = &a->errand.call;
+    c->tenant = a->ask.policy.tenant;
+    c->asker = trip_asker(&a->caller);
+    c->for_actor = a->ask.policy.actor;
+    c->records[0] = a->d.record;
+    c->records[1] = a->d.beside;
+    c->spent = spent_delta(a);
+}
+
+static void share(struct authorization *a)
+{
+    struct call *c = &a->errand.call;
+    begin_owners_record(a);
+    c->enqueue.facts = (struct review_facts){.id = a->d.review, .trace_id = a->ask.trace_id};
+    if (a->errand.arena->overflow)
+        fail(a, ERR_INTERNAL);
+    else
+        errand_visit(&a->errand, CALL_SHARE, slot_of_id(a->d.review), shared);
 }
 
 static void enqueue(struct authorization *a)
@@ -248,12 +289,7 @@ static void enqueue(struct authorization *a)
     const struct policy_review *asks = &d->outcome.review;
     struct call *c = &a->errand.call;
     bool is_user = p->kind == SUBJECT_USER;
-    c->tenant = p->tenant;
-    c->asker = trip_asker(&a->caller);
-    c->for_actor = p->actor;
-    c->records[0] = d->record;
-    c->records[1] = d->beside;
-    c->spent = spent_delta(a);
+    begin_owners_record(a);
     c->enqueue.same = false;
     c->enqueue.facts =
         (struct review_facts){.id = d->review,
@@ -353,12 +389,7 @@ static void redeemed(struct errand *e)
 static void redeem(struct authorization *a)
 {
     struct call *c = &a->errand.call;
-    c->tenant = a->ask.policy.tenant;
-    c->asker = trip_asker(&a->caller);
-    c->for_actor = a->ask.policy.actor;
-    c->records[0] = a->d.record;
-    c->records[1] = a->d.beside;
-    c->spent = spent_delta(a);
+    begin_owners_record(a);
     c->review.id = a->review.id;
     if (a->errand.arena->overflow) {
         fail(a, ERR_INTERNAL);
@@ -382,8 +413,11 @@ static void record(struct authorization *a)
         settle_anew(a);
         return;
     }
-    if (!a->tools.dry_run && v == VERDICT_HUMAN_REVIEW && !a->d.is_pending_already) {
-        enqueue(a);
+    if (!a->tools.dry_run && v == VERDICT_HUMAN_REVIEW) {
+        if (a->d.is_pending_already)
+            share(a);
+        else
+            enqueue(a);
         return;
     }
     if (a->redeeming && (v == VERDICT_ALLOW || v == VERDICT_COMPUTE)) {
@@ -391,13 +425,6 @@ static void record(struct authorization *a)
         return;
     }
     struct effect_record one = {.event = a->d.record, .delta = spent_delta(a)};
-    if (a->d.is_pending_already && v == VERDICT_HUMAN_REVIEW) {
-        char *bytes = arena_bytes(a->errand.arena, SPENT_BYTES_MAX);
-        struct buf b = buf_over(bytes, bytes == NULL ? 0 : SPENT_BYTES_MAX);
-        buf_put(&b, one.delta);
-        delta_put_traced(&b, a->d.review, a->ask.trace_id);
-        one.delta = buf_view(&b);
-    }
     if (a->errand.arena->overflow)
         fail(a, ERR_INTERNAL);
     else

@@ -207,7 +207,7 @@ static enum err mint_overtaken(struct worker *w, const struct call *c)
 static enum err overtaken(struct worker *w, const struct call *c)
 {
     if (c->kind == CALL_MINT) return mint_overtaken(w, c);
-    if (c->kind != CALL_ENQUEUE && c->kind != CALL_REDEEM) return ERR_OK;
+    if (c->kind != CALL_ENQUEUE && c->kind != CALL_SHARE && c->kind != CALL_REDEEM) return ERR_OK;
     const struct token_claims token = {
         .id = c->asker.token, .tenant = c->tenant, .actor = c->asker.token_actor};
     if (!str_is_absent(token.actor) && worker_token_is_dead(w, &token))

@@ -346,6 +346,35 @@ static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **s
     people_leave(&p);
 }
 
+/* The same request again; its answer says so when the review was denied already. */
+static void a_review_that_was_resolved_meanwhile_is_given_to_nobody(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    struct client *denies = client_of(r, AWAY);
+    char first[64], second[64], target[128];
+    ask(p.asks, NULL, "refund", p.actor);
+    assert_true(decided(p.asks, "human_review"));
+    client_member(p.asks, "review_id", first, sizeof first);
+    stop(r, AWAY);
+    ask(p.asks, NULL, "refund", p.actor);
+    one_is_away(r);
+    stop(r, HOME);
+    go_on(AWAY);
+    while (mailbox_depth(r->engine.post, HOME) == 0) sched_yield();
+    snprintf(target, sizeof target, "/v1/queue/%s/deny", first);
+    assert_int_equal(client_call(denies, "POST", target, RIG_REVIEWER, ""), 200);
+    go_on(HOME);
+    assert_true(decided(p.asks, "human_review"));
+    client_member(p.asks, "review_id", second, sizeof second);
+    assert_string_not_equal(first, second);
+    snprintf(target, sizeof target, "/v1/queue/%s", second);
+    assert_int_equal(client_call(p.probes, "GET", target, RIG_REVIEWER, ""), 200);
+    assert_true(client_says(p.probes, "\"status\":\"pending\""));
+    client_close(denies);
+    people_leave(&p);
+}
+
 /* ---- what not everybody knows of yet ---- */
 
 static void introspect(struct client *c, const struct minted *token)
@@ -510,6 +539,23 @@ static void no_list_leaves_out_a_token_whose_revocation_could_be_lost(void **sta
     people_leave(&p);
 }
 
+/* Its request's own record: that one is asked for the second time, by another trace id. */
+static void no_trace_finds_a_review_that_was_given_it_by_what_could_be_lost(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    char body[128];
+    ask(p.asks, NULL, "refund", p.actor);
+    assert_true(decided(p.asks, "human_review"));
+    atomic_store(&r->sync_stopped, true);
+    snprintf(body, sizeof body,
+             "{\"action\":\"refund\",\"actor\":\"%s\",\"trace_id\":\"asked-again\"}", p.actor);
+    client_say(p.asks, "POST", "/v1/agent/authorize", RIG_AGENT, NULL, body);
+    waits_for_the_disk(r, p.probes, "/v1/queue/asked-again", RIG_REVIEWER, "asked-again");
+    assert_true(decided(p.asks, "human_review"));
+    people_leave(&p);
+}
+
 static void a_retry_of_another_body_is_told_no_earlier_than_the_first_is_durable(void **state)
 {
     struct rig *r = *state;
@@ -539,6 +585,7 @@ int main(void)
         TEST(no_token_is_minted_for_an_actor_that_was_suspended_meanwhile),
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
+        TEST(a_review_that_was_resolved_meanwhile_is_given_to_nobody),
         TEST(a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more),
         TEST(a_token_is_told_to_be_over_with_its_actor_when_no_reactor_takes_it_any_more),
         TEST(a_list_leaves_out_a_token_with_its_actor_when_no_reactor_takes_it_any_more),
@@ -546,6 +593,7 @@ int main(void)
         TEST(no_list_counts_a_review_that_could_be_lost),
         TEST(no_list_leaves_out_an_actor_whose_resumption_could_be_lost),
         TEST(no_list_leaves_out_a_token_whose_revocation_could_be_lost),
+        TEST(no_trace_finds_a_review_that_was_given_it_by_what_could_be_lost),
         TEST(a_retry_of_another_body_is_told_no_earlier_than_the_first_is_durable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

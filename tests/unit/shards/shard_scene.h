@@ -400,6 +400,19 @@ static inline struct id scene_enqueue(struct scene *s, struct scene_review r)
     return c->enqueue.facts.id;
 }
 
+/* What was asked is pending already, and told so: its decision is of that review. */
+static inline struct call *scene_share(struct scene *s, const struct call *asked,
+                                       struct str trace_id)
+{
+    struct call *c = scene_call(s, CALL_SHARE, asked->asker.principal);
+    c->slot = SCENE_SLOT;
+    c->enqueue.facts.id = asked->enqueue.facts.id;
+    c->enqueue.facts.trace_id = trace_id;
+    c->records[0] = asked->records[0];
+    scene_ask(s, c);
+    return c;
+}
+
 /* A call on one review by a key of that name, which is its owner's too, but for who asked. */
 static inline struct call *scene_on(struct scene *s, enum call_kind kind, struct id id,
                                     struct str principal)

@@ -470,10 +470,11 @@ static void a_review_is_found_by_every_trace_id_that_was_given_it(void **state)
     struct scene *s = *state;
     struct id id = scene_enqueue(s, usual);
     for (unsigned i = 0; i < 3; i++) {
-        struct call *c = scene_enqueue_call(
-            s, (struct scene_review){.trace_id = i == 0 ? STR("t-a") : STR("t-b")});
+        const struct str trace_id = i == 0 ? STR("t-a") : STR("t-b");
+        struct call *c = scene_enqueue_call(s, (struct scene_review){.trace_id = trace_id});
         scene_ask(s, c);
         assert_true(c->enqueue.same);
+        assert_int_equal(scene_share(s, c, trace_id)->err, ERR_OK);
     }
     const struct str traces[] = {STR("trace-1"), STR("t-a"), STR("t-b")};
     for (size_t i = 0; i < 3; i++) {
@@ -486,6 +487,50 @@ static void a_review_is_found_by_every_trace_id_that_was_given_it(void **state)
     assert_int_equal(find(s, STR("t-a"), STR("fleet"))->list.count, 1);
     scene_tick(s, 24 * 3600 * 1000);
     assert_int_equal(find(s, STR("t-a"), STR("fleet"))->list.count, 0);
+}
+
+/* The trace id is kept by that record, and by nothing before it. */
+static void a_request_that_shares_a_review_is_recorded_with_it(void **state)
+{
+    struct scene *s = *state;
+    scene_enqueue(s, usual);
+    struct call *c = scene_enqueue_call(s, (struct scene_review){.trace_id = STR("t-a")});
+    scene_ask(s, c);
+    assert_int_equal(find(s, STR("t-a"), STR("fleet"))->list.count, 0);
+    size_t before = s->record_count;
+    assert_int_equal(scene_share(s, c, STR("t-a"))->err, ERR_OK);
+    assert_int_equal(s->record_count - before, 1);
+    assert_last_kinds(s, "decision");
+    uint64_t mark = s->mark;
+    assert_int_equal(find(s, STR("t-a"), STR("fleet"))->list.count, 1);
+    assert_true(s->effects.reveals_unsynced);
+    assert_int_equal(s->effects.reveals_mark, mark);
+    scene_compare(s->shard, s->twin);
+}
+
+static void a_review_that_was_resolved_meanwhile_is_not_shared(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, usual);
+    struct call *c = scene_enqueue_call(s, (struct scene_review){.trace_id = STR("t-a")});
+    scene_ask(s, c);
+    scene_do(s, CALL_DENY, id, STR("rita"));
+    size_t before = s->record_count;
+    assert_int_equal(scene_share(s, c, STR("t-a"))->err, ERR_NOT_FOUND);
+    assert_int_equal(s->record_count, before);
+    assert_int_equal(find(s, STR("t-a"), STR("fleet"))->list.count, 0);
+}
+
+static void a_review_whose_time_is_over_is_not_shared(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, usual);
+    struct call *c = scene_enqueue_call(s, (struct scene_review){.trace_id = STR("t-a")});
+    scene_ask(s, c);
+    s->now_ms += 1800000;
+    assert_int_equal(scene_share(s, c, STR("t-a"))->err, ERR_NOT_FOUND);
+    assert_last_kinds(s, "review.expired");
+    assert_int_equal(scene_look(s, id).state, REVIEW_EXPIRED);
 }
 
 static void one_trace_id_may_have_been_given_several_reviews(void **state)
@@ -557,6 +602,7 @@ static void no_more_than_so_many_trace_ids_are_remembered_of_one_review(void **s
         scene_ask(s, c);
         assert_int_equal(c->err, ERR_OK);
         assert_true(c->enqueue.same);
+        assert_int_equal(scene_share(s, c, buf_view(&b))->err, ERR_OK);
     }
     assert_int_equal(find(s, STR("more-254"), STR("fleet"))->list.count, 1);
     assert_int_equal(find(s, STR("more-255"), STR("fleet"))->list.count, 0);
@@ -588,6 +634,9 @@ int main(void)
         scene_test(a_page_that_does_not_fit_is_cut),
         scene_test(a_page_without_room_for_one_review_is_refused),
         scene_test(a_review_is_found_by_every_trace_id_that_was_given_it),
+        scene_test(a_request_that_shares_a_review_is_recorded_with_it),
+        scene_test(a_review_that_was_resolved_meanwhile_is_not_shared),
+        scene_test(a_review_whose_time_is_over_is_not_shared),
         scene_test(one_trace_id_may_have_been_given_several_reviews),
         scene_test(a_trace_id_that_everybody_shares_names_nothing),
         scene_test(a_trace_id_finds_the_older_review_when_the_newer_is_forgotten),

@@ -57,11 +57,7 @@ static void live_enqueue(struct life *l)
         l->reviews[l->review_count++ % 256] = c->enqueue.facts.id;
         return;
     }
-    /* Home records the trace with its own decision. */
-    char bytes[512];
-    b = buf_over(bytes, sizeof bytes);
-    delta_put_traced(&b, c->enqueue.facts.id, r.trace_id);
-    scene_apply(l->s->twin, STR("{}"), buf_view(&b));
+    if (scene_share(l->s, c, r.trace_id)->err == ERR_OK) l->outcomes[CALL_SHARE]++;
 }
 
 static struct id pick_review(struct life *l)
@@ -223,7 +219,7 @@ static void what_is_replayed_is_what_was_stepped(void **state)
     const enum call_kind kinds[] = {CALL_ENQUEUE,     CALL_APPROVE, CALL_DENY,   CALL_CANCEL,
                                     CALL_REDEEM,      CALL_SUSPEND, CALL_RESUME, CALL_REVIEW_GET,
                                     CALL_REVIEW_WAIT, CALL_MINT,    CALL_SPEND,  CALL_REVOKE,
-                                    CALL_CLAIM,       CALL_UNCLAIM};
+                                    CALL_CLAIM,       CALL_UNCLAIM, CALL_SHARE};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (l.outcomes[kinds[i]] < 20)
             print_error("%s succeeded %u times\n", call_name(kinds[i]), l.outcomes[kinds[i]]);
