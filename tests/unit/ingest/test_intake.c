@@ -321,6 +321,31 @@ static void another_history_is_kept_aside_and_the_true_one_goes_on(void **state)
     end(&s);
 }
 
+/* Where it tells of records that are there it is compared with them; the rest is kept aside, once. */
+static void of_another_history_what_is_there_is_compared_and_the_rest_kept_aside(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    uint64_t before = metrics_total(METRIC_INGEST_CLASHES);
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 2);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    assert_int_equal(store(&s), ERR_OK);
+    add(&s, "node-1", EPOCH_2, 3, STR("{\"false\":3}"));
+    add(&s, "node-1", EPOCH_2, 4, STR("{\"false\":4}"));
+    add(&s, "node-1", EPOCH_2, 5, STR("{\"false\":5}"));
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(
+        rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'clash' AND seq = 3"), 1);
+    assert_int_equal(
+        rig_number(
+            s.rig,
+            "SELECT count(*) FROM quarantine WHERE reason = 'epoch unknown' AND seq IN (4, 5)"),
+        2);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine"), 3);
+    assert_int_equal(metrics_total(METRIC_INGEST_CLASHES) - before, 3);
+    end(&s);
+}
+
 static void an_offset_never_moves_without_its_rows(void **state)
 {
     struct scene s;
@@ -505,6 +530,7 @@ int main(int argc, char **argv)
         TEST(what_a_newer_engine_records_holds_up_nobody_in_a_topic),
         TEST(other_bytes_under_a_known_place_are_a_clash),
         TEST(another_history_is_kept_aside_and_the_true_one_goes_on),
+        TEST(of_another_history_what_is_there_is_compared_and_the_rest_kept_aside),
         TEST(an_offset_never_moves_without_its_rows),
         TEST(a_gap_is_asked_for_again_after_a_while_whatever_the_clocks_say),
         TEST(whoever_has_asked_asks_again_fifteen_seconds_later),
