@@ -390,15 +390,14 @@ static bool history_is_ours(struct publisher *p, const struct stream_report *r)
     return false;
 }
 
-/* Whether the answer tells what was known: then the history need not be compared again. What goes
- * on by another epoch is news, wherever it stands: behind a relay somebody else may have written. */
+/* Whether the history need not be compared again: what is of this boot's epoch is ours from the first
+ * record on that was compared. What goes on by an earlier one is news, wherever it stands: somebody
+ * else may have written it, a copy of this machine say. */
 static bool is_no_news(const struct publisher *p, const struct stream_report *r)
 {
-    if (p->must_find || !r->known || memcmp(r->epoch, p->compared, EPOCH_TEXT) != 0) return false;
-    if (is_relayed(p))
-        return strcmp(p->positions.log_id, r->log_id) == 0 &&
-               r->next_seq - 1 >= p->positions.confirmed;
-    return r->next_seq == p->positions.next && r->want_from == r->next_seq;
+    return memcmp(r->epoch, p->compared, EPOCH_TEXT) == 0 &&
+           memcmp(r->epoch, journal_epoch(p->journal), EPOCH_TEXT) == 0 &&
+           r->next_seq - 1 >= p->positions.confirmed;
 }
 
 static void find(struct publisher *p)

@@ -576,6 +576,81 @@ static void behind_a_relay_records_of_another_history_raise_an_alarm(void **stat
     rig_destroy(r);
 }
 
+/* Ten records of this epoch, and ten of the next one. */
+static void two_epochs(struct rig *r, char first[EPOCH_TEXT], char second[EPOCH_TEXT])
+{
+    rig_append(r, 1, 10, 0);
+    memcpy(first, journal_epoch(r->journal), EPOCH_TEXT);
+    rig_restart(r);
+    memcpy(second, journal_epoch(r->journal), EPOCH_TEXT);
+    rig_append(r, 11, 10, 0);
+}
+
+static void platform_stands(struct rig *r, uint64_t seq, const char epoch[EPOCH_TEXT])
+{
+    pthread_mutex_lock(&r->platform->lock);
+    memcpy(r->platform->epoch, epoch, EPOCH_TEXT);
+    r->platform->next_seq = seq + 1;
+    pthread_mutex_unlock(&r->platform->lock);
+}
+
+/* A copy of this machine has gone on with the epoch that ended here. */
+static void behind_a_relay_an_epoch_that_goes_on_elsewhere_raises_an_alarm(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    char first[EPOCH_TEXT], second[EPOCH_TEXT];
+    two_epochs(r, first, second);
+    platform_stands(r, 10, first);
+    relay_publish(r, &y);
+    FAKE_UNTIL(r->platform, y.end == 21);
+    y.delivered = 21;
+    FAKE_DONE(r->platform);
+    wait_confirmed(r, 10);
+    platform_stands(r, 14, first);
+    struct publish_status s = wait_for_state(r, PUBLISH_DIVERGED);
+    assert_non_null(strstr(s.text, "record 14"));
+    assert_int_equal(s.confirmed_seq, 10);
+    rig_unpublish(r, 0);
+    rig_destroy(r);
+}
+
+static void a_newer_epoch_than_a_record_has_here_raises_an_alarm(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    char first[EPOCH_TEXT], second[EPOCH_TEXT];
+    two_epochs(r, first, second);
+    platform_stands(r, 5, second);
+    rig_publish(r);
+    struct publish_status s = wait_for_state(r, PUBLISH_DIVERGED);
+    assert_non_null(strstr(s.text, "record 5"));
+    assert_int_equal(r->platform->sends, 0);
+    rig_unpublish(r, 0);
+    rig_destroy(r);
+}
+
+/* It was compared further on, and found to be ours. */
+static void a_platform_that_went_back_is_compared_again(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    char first[EPOCH_TEXT], second[EPOCH_TEXT];
+    two_epochs(r, first, second);
+    platform_stands(r, 15, second);
+    relay_publish(r, &y);
+    wait_confirmed(r, 15);
+    platform_stands(r, 18, second);
+    wait_confirmed(r, 18);
+    platform_stands(r, 5, second);
+    struct publish_status s = wait_for_state(r, PUBLISH_DIVERGED);
+    assert_non_null(strstr(s.text, "record 5"));
+    rig_unpublish(r, 0);
+    rig_destroy(r);
+}
+
 static void what_a_relay_lost_is_sent_again_from_what_it_delivered(void **state)
 {
     (void)state;
@@ -662,6 +737,7 @@ static void a_relay_that_delivers_nothing_is_not_well(void **state)
     publish_status(r->publisher, &s);
     assert_true(s.silent_ms >= 3 * PUBLISH_RELAY_POLL_MS);
     FAKE_UNTIL(r->platform, true);
+    memcpy(r->platform->epoch, journal_epoch(r->journal), EPOCH_TEXT);
     y.delivered = r->platform->next_seq = 6;
     FAKE_DONE(r->platform);
     wait_confirmed(r, 5);
@@ -749,6 +825,9 @@ int main(void)
         cmocka_unit_test(behind_a_relay_only_the_platform_confirms),
         cmocka_unit_test(a_replay_goes_back_once_for_each_request),
         cmocka_unit_test(behind_a_relay_records_of_another_history_raise_an_alarm),
+        cmocka_unit_test(behind_a_relay_an_epoch_that_goes_on_elsewhere_raises_an_alarm),
+        cmocka_unit_test(a_newer_epoch_than_a_record_has_here_raises_an_alarm),
+        cmocka_unit_test(a_platform_that_went_back_is_compared_again),
         cmocka_unit_test(what_a_relay_lost_is_sent_again_from_what_it_delivered),
         cmocka_unit_test(a_platform_that_is_away_does_not_hold_up_the_relay),
         cmocka_unit_test(a_platform_that_hangs_takes_a_third_of_the_relays_time),
