@@ -541,6 +541,36 @@ static void what_may_have_been_spent_since_is_closed(void **state)
     assert_int_equal(scene_do(s, CALL_APPROVE, pending, STR("rita"))->err, ERR_ALREADY_RESOLVED);
 }
 
+/* An end is the same, whatever came after it there. */
+static void what_has_ended_is_not_closed_again(void **state)
+{
+    struct scene *s = *state;
+    const enum review_state ends[] = {REVIEW_DENIED, REVIEW_CANCELLED, REVIEW_REDEEMED,
+                                      REVIEW_EXPIRED};
+    struct id ids[4];
+    for (unsigned i = 0; i < 4; i++)
+        ids[i] = scene_enqueue(
+            s, (struct scene_review){.binding = (uint8_t)i, .expires_in_ms = i == 3 ? 1 : 60000});
+    scene_do(s, CALL_DENY, ids[0], STR("rita"));
+    assert_int_equal(scene_do(s, CALL_CANCEL, ids[1], STR("fleet"))->err, ERR_OK);
+    scene_do(s, CALL_APPROVE, ids[2], STR("rita"));
+    struct call *c = scene_redeem_call(s, ids[2], STR("fleet"), 0, 0);
+    memset(c->review.binding.bytes + 1, 2, REVIEW_DIGEST_BYTES - 1);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    scene_tick(s, 10);
+    uint64_t tokens, reviews, ended_ms = s->now_ms;
+    s->now_ms += 5;
+    shard_close_open(s->shard, s->now_ms, &tokens, &reviews);
+    assert_int_equal(reviews, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        struct review_facts f = scene_look(s, ids[i]);
+        assert_int_equal(f.state, ends[i]);
+        assert_true(f.resolved_ms <= ended_ms);
+    }
+    scene_compare(s->shard, s->twin);
+}
+
 /* ---- calls ---- */
 
 static void a_call_knows_whether_it_closes(void **state)
@@ -661,6 +691,7 @@ int main(void)
         scene_test(no_byte_of_a_delta_can_end_the_process),
         scene_test(the_largest_ordinal_is_known_after_recovery),
         scene_test(what_may_have_been_spent_since_is_closed),
+        scene_test(what_has_ended_is_not_closed_again),
         scene_test(a_call_knows_whether_it_closes),
         scene_test(no_step_may_ask_for_more_room_than_there_can_be),
         scene_test(the_longest_names_fit_into_the_room_that_was_taken),
