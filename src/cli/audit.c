@@ -76,26 +76,36 @@ int audit_target(struct cli *c, const struct arguments *a, struct target *ret)
     return DONE;
 }
 
-/* One page after `cursor` of at most `limit`; *ret_next is 0 at the end. */
-static int query_page(struct cli *c, const struct target *base, uint64_t limit, uint64_t cursor,
-                      struct reply *reply, uint64_t *ret_next)
+static const struct json *first_event(const struct reply *reply)
+{
+    const struct json *events = json_get(reply->root, STR("events"));
+    return json_is_array(events) ? events->child : NULL;
+}
+
+/* A page goes on behind its last event, to older ones. */
+static int check_next(struct cli *c, const struct reply *reply, uint64_t cursor, uint64_t next)
+{
+    if (next == 0 || (first_event(reply) != NULL && (cursor == 0 || next < cursor))) return DONE;
+    return cli_complain(c, REFUSED, "what the platform answers does not come to an end");
+}
+
+/* One page after `*cursor`, which moves on (0 at the end), of at most `limit`. */
+static int query_page(struct cli *c, const struct target *base, uint64_t limit, uint64_t *cursor,
+                      struct reply *reply)
 {
     struct target t = *base; /* what is added now is overwritten by the next page */
     target_query(&t, "limit",
                  arena_printf(&c->arena, "%llu",
                               (unsigned long long)(limit > LIMIT_PAGE ? LIMIT_PAGE : limit)));
-    if (cursor != 0)
-        target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
+    if (*cursor != 0)
+        target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)*cursor));
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
     int code = cli_call(c, &r, reply);
-    if (code == DONE) *ret_next = json_u64(reply->root, STR("next_cursor"), 0);
+    if (code != DONE) return code;
+    uint64_t next = json_u64(reply->root, STR("next_cursor"), 0);
+    code = check_next(c, reply, *cursor, next);
+    *cursor = next;
     return code;
-}
-
-static const struct json *first_event(const struct reply *reply)
-{
-    const struct json *events = json_get(reply->root, STR("events"));
-    return json_is_array(events) ? events->child : NULL;
 }
 
 static void tell_older(struct cli *c, uint64_t cursor)
@@ -114,7 +124,7 @@ static int query_json(struct cli *c, const struct target *target, uint64_t limit
     arena_init(&page.arena, AUDIT_PAGE_FIRST, AUDIT_PAGE_MOST);
     do {
         arena_reset(&page.arena);
-        code = query_page(&page, target, limit - told, cursor, &reply, &cursor);
+        code = query_page(&page, target, limit - told, &cursor, &reply);
         if (code == DONE && limit <= LIMIT_PAGE) print_json(c, reply.body);
         if (code != DONE || limit <= LIMIT_PAGE) break;
         for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++)
@@ -145,7 +155,7 @@ static int audit_query(struct cli *c, const struct arguments *a)
     table_init(&t, &c->arena, heads);
     do {
         struct reply reply;
-        code = query_page(c, &target, limit - told, cursor, &reply, &cursor);
+        code = query_page(c, &target, limit - told, &cursor, &reply);
         if (code != DONE) return code;
         for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++)
             add_event(c, &t, e);

@@ -628,8 +628,13 @@ EVENT = {"timestamp": "2026-11-21T00:00:00.000Z", "kind": "decision", "actor": "
 
 def test_what_does_not_fit_into_memory_is_not_told_as_all_there_is(stack):
     """Pages are large and have no end."""
-    page = json.dumps({"events": [{**EVENT, "action": "x" * 20_000}] * 500, "next_cursor": 7}).encode()
-    with a_server(lambda path: page) as address:
+    events = json.dumps([{**EVENT, "action": "x" * 20_000}] * 500)
+
+    def answer(path):
+        cursor = int(path.partition("cursor=")[2].partition("&")[0] or 1000)
+        return f'{{"events": {events}, "next_cursor": {cursor - 1}}}'.encode()
+
+    with a_server(answer) as address:
         words = ["audit", "query", "--platform", address]
         table = stack.cli(*words, "--limit", "100000", key=stack.keys["auditor"], check=False, timeout=harness.PATIENCE)
         assert table.returncode == 1 and "memory" in table.stderr and table.stdout == "", table

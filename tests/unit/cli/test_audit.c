@@ -102,6 +102,30 @@ static void a_long_query_walks_the_pages(void **state)
     rig_destroy(r);
 }
 
+static void a_query_that_goes_on_without_an_event_is_given_up(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "],\"next_cursor\":9}");
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[],\"next_cursor\":8}");
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[],\"next_cursor\":0}");
+    assert_int_equal(RUN(r, "audit", "query"), REFUSED);
+    assert_has(r->err, "does not come to an end");
+    rig_destroy(r);
+}
+
+static void a_query_that_goes_on_where_it_was_is_given_up(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "],\"next_cursor\":9}");
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("2") "],\"next_cursor\":9}");
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[],\"next_cursor\":0}");
+    assert_int_equal(RUN(r, "audit", "query", "--limit", "1000", "--json"), REFUSED);
+    assert_has(r->err, "does not come to an end");
+    rig_destroy(r);
+}
+
 static void a_trace_is_told_event_by_event(void **state)
 {
     (void)state;
@@ -229,6 +253,8 @@ int main(void)
         cmocka_unit_test(a_span_stands_for_the_time_that_it_is_ago),
         cmocka_unit_test(what_agents_write_does_not_make_an_answer_unreadable),
         cmocka_unit_test(a_long_query_walks_the_pages),
+        cmocka_unit_test(a_query_that_goes_on_without_an_event_is_given_up),
+        cmocka_unit_test(a_query_that_goes_on_where_it_was_is_given_up),
         cmocka_unit_test(a_trace_is_told_event_by_event),
         cmocka_unit_test(a_trace_of_more_than_one_answer_goes_on_oldest_first),
         cmocka_unit_test(a_trace_that_goes_on_without_an_event_is_given_up),
