@@ -244,6 +244,13 @@ def test_every_route_is_in_the_openapi_document_and_the_other_way_round(program)
     assert served == told, f"only served: {sorted(served - told)}; only documented: {sorted(told - served)}"
 
 
+def test_why_the_engine_cannot_keep_its_promise_is_told():
+    """Each of its codes of 503: what a client that sees one may do, it finds where the route is told."""
+    codes = re.findall(r'^ERR\(\w+, 503, "(\w+)"', (TOP / "src/base/err.def").read_text().split("/* Inside the programs")[0], re.M)
+    told = re.search(r"^    Unavailable:\n(?: {6}.*\n)+", (TOP / "schemas/openapi.engine.yaml").read_text(), re.M)[0]
+    assert codes and not [code for code in codes if f"`{code}`" not in told]
+
+
 def test_the_engine_forwards_every_path_of_the_platform():
     """One address serves a client. (The platform forwards whatever is below the engine's roots.)"""
     text = (TOP / "src/engine/routes.c").read_text()
