@@ -90,14 +90,15 @@ def test_what_is_stopped_and_refused_is_as_told(tenant, call):
 
 OTHERS = {"roles": ["agent"]}
 MINT, KEYS, ROLLBACK, GAPS = ("engine", "/v1/tokens/mint"), ("platform", "/api/v1/keys"), ("platform", "/api/v1/policies/{name}/rollback"), ("platform", "/api/v1/audit/gaps")
+NOTHING = dict.fromkeys(("tenant", "tenant_id", "actors", "users", "reviewers", "nodes", "tenants", "expires_at"))
 BODIES = [  # whose, what, and whether it is taken (by a rollback: whether there may be such a version)
     *((MINT, {"scope": scope}, True) for scope in ("a", " a  b ", "a\u00a0b", ["a\u00a0b"], ["a", "b"], "x" * 256, " ".join(["a"] * 64), ["\u0085"])),
     *((MINT, {"scope": scope}, False) for scope in ("", " ", "a\tb", "a\x01", "a\x7f", "x" * 257, " ".join(["a"] * 65), [], [""], ["a b"], ["a\n"], ["\x01"], ["\x7f"], ["x" * 257])),
     *((KEYS, {**OTHERS, "name": "n", "owner": "o", **more}, True) for more in (
-        {}, {"name": "*", "actors": ["a"]}, {"owner": "*", "reviewers": []}, {"name": "a*b", "owner": "*c", "actors": [], "reviewers": ["x"]})),
+        {}, NOTHING, {"name": "*", "actors": ["a"]}, {"owner": "*", "reviewers": []}, {"name": "a*b", "owner": "*c", "actors": [], "reviewers": ["x"]})),
     *((KEYS, {**OTHERS, "name": "n", "owner": "o", **more}, False) for more in (
-        {"name": "*"}, {"owner": "*"}, {"name": "a*b"}, {"owner": "a*"}, {"name": "*", "reviewers": ["x"]}, {"owner": "*", "actors": ["x"]})),
-    *((ROLLBACK, {"version": version}, True) for version in (1, 2**53 - 1)),
+        {"name": "policies.dir"}, {"name": "*", "actors": None}, {"owner": "*", "reviewers": None}, {"name": "*"}, {"owner": "*"}, {"name": "a*b"}, {"owner": "a*"}, {"name": "*", "reviewers": ["x"]}, {"owner": "*", "actors": ["x"]})),
+    *((ROLLBACK, {"version": version, "tenant_id": None}, True) for version in (1, 2**53 - 1)),
     *((ROLLBACK, {"version": version}, False) for version in (0, -1, 1.5, 2**53, 2**53 + 1, 2**64 - 1, 10**20)),
     *((GAPS, {"node": "n", "epoch": "0" * 16, "from_seq": 1, "next_seq": following}, False) for following in (1, 2**53, 2**53 + 1, 2**62)),
 ]
@@ -113,6 +114,28 @@ def test_a_body_is_refused_where_the_document_refuses_it(tenant, watch, route, b
     schema = watch.documents[program]["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert watch.validator(program, schema).is_valid(body) == taken
     assert route != ROLLBACK or taken or reply.json["error"] == "version: must be a whole number from 1 to 9007199254740991"
+
+
+@pytest.mark.parametrize("members", [{}, {"description": None, "is_active": None, "tenant_id": None}, {"tenant_id": ""}])
+def test_a_policy_is_taken_as_the_document_takes_it(tenant, watch, members):
+    body = {"content": POLICY, **members}
+    with tenant.stack.at_platform(tenant.admin) as wire:
+        assert wire.put("/api/v1/policies/taken?dry_run=true", body).status == 200
+    schema = watch.documents["platform"]["paths"]["/api/v1/policies/{name}"]["put"]["requestBody"]["content"]["application/json"]["schema"]
+    watch.validator("platform", schema).validate(body)
+
+
+@pytest.mark.parametrize("route", [MINT, ("platform", "/api/v1/audit/ingest")])
+@pytest.mark.parametrize("key", ["", "k", "k" * 255, "k" * 256, "k" * 257], ids=len)
+def test_an_idempotency_key_is_refused_where_the_document_refuses_it(tenant, watch, route, key):
+    program, path = route
+    caller = "engine" if program == "platform" else tenant.agent
+    with (tenant.stack.at_engine if program == "engine" else tenant.stack.at_platform)(caller) as wire:
+        reply = wire.post(path, {"scope": "a"}, headers={"Idempotency-Key": key})
+    refused = reply.json.get("error", "").startswith("Idempotency-Key: ")
+    listed = [watch.resolve(program, one) for one in watch.documents[program]["paths"][path]["post"]["parameters"]]
+    schema = next(one["schema"] for one in listed if one["name"] == "Idempotency-Key")
+    assert watch.validator(program, schema).is_valid(key) == (not refused), reply
 
 
 @pytest.mark.parametrize("program", ["engine", "platform"])
