@@ -141,6 +141,10 @@ enum err api_body(const struct http_exchange *x, struct json **ret, struct fault
 /* A boolean query parameter: "true" or "false"; absent is false. */
 enum err api_flag(const struct http_exchange *x, struct str name, bool *ret, struct fault *f);
 
+/* Sixteenths of a server's connections, at least 1 and no more than `most`: for what keeps one until
+ * something happens, so that others get an answer, however few there are. */
+size_t api_part(uint32_t connections, unsigned sixteenths, size_t most);
+
 /* ---- forwarding to the other program ---- */
 
 struct forward; /* one reactor's: address of the peer and what is under way */

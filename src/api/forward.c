@@ -91,13 +91,7 @@ static enum err find_peer(struct forward *f, struct fault *fault)
 }
 
 /* What is forwarded keeps a connection, as long as the peer keeps silent: waits have three quarters,
- * as the engine's own have (engine/waits.h), those with one credential half. */
-static size_t part(uint32_t connections, unsigned sixteenths, size_t most)
-{
-    size_t part = (size_t)connections * sixteenths / 16;
-    return part > most ? most : part > 0 ? part : 1;
-}
-
+ * as the programs' own have (engine/waits.h, platform/follow.c), those with one credential half. */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
                                const char *address, uint32_t connections)
 {
@@ -107,10 +101,10 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
     f->loop = l;
     f->server = server;
     f->name = address;
-    f->most = part(connections, 14, UNDER_WAY_MAX);
-    f->reads_most = part(connections, 13, READS_MAX);
-    f->waits_most = part(connections, 12, WAITS_MAX);
-    f->waits_of_one_most = part(connections, 8, WAITS_OF_ONE_MAX);
+    f->most = api_part(connections, 14, UNDER_WAY_MAX);
+    f->reads_most = api_part(connections, 13, READS_MAX);
+    f->waits_most = api_part(connections, 12, WAITS_MAX);
+    f->waits_of_one_most = api_part(connections, 8, WAITS_OF_ONE_MAX);
     struct fault fault;
     if (find_peer(f, &fault) != ERR_OK)
         log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);

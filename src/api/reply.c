@@ -36,6 +36,12 @@ static bool is_echoable(struct str id)
     return true;
 }
 
+size_t api_part(uint32_t connections, unsigned sixteenths, size_t most)
+{
+    size_t part = (size_t)connections * sixteenths / 16;
+    return part > most ? most : part > 0 ? part : 1;
+}
+
 struct str api_request_id(const struct http_exchange *x)
 {
     struct str sent = http_header_get(x, STR("x-request-id"));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "base/check.h"
 #include "base/limits.h"
 
@@ -12,16 +13,10 @@ struct waits_share {
     char bytes[];
 };
 
-static unsigned part(uint32_t connections, unsigned quarters)
-{
-    uint64_t most = (uint64_t)connections * quarters / 4;
-    if (most > LIMIT_WAITS) return LIMIT_WAITS;
-    return most > 0 ? (unsigned)most : 1;
-}
-
 void waits_init(struct waits *w, uint32_t connections)
 {
-    *w = (struct waits){.most = part(connections, 3), .most_of_one = part(connections, 2)};
+    *w = (struct waits){.most = (unsigned)api_part(connections, 12, LIMIT_WAITS),
+                        .most_of_one = (unsigned)api_part(connections, 8, LIMIT_WAITS)};
 }
 
 void waits_fini(struct waits *w)

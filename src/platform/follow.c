@@ -135,6 +135,13 @@ void follow_drain(struct platform *p)
     }
 }
 
+/* Each keeps a connection: together they have three quarters. One more is answered at once, and
+ * asks again. */
+static size_t waits_most(const struct platform *p)
+{
+    return api_part((uint32_t)p->config->connections_max, 12, BUNDLE_WAITS_MAX);
+}
+
 static enum err read_wait(const struct http_exchange *x, uint64_t *ret_seconds, struct fault *f)
 {
     struct str text;
@@ -187,7 +194,7 @@ void bundle_handle(void *context, struct http_exchange *x)
     if (d->node_size > 0) followers_saw(p, str_of(d->node, d->node_size), d->key_id, revision);
     /* It may run what this thread has not heard of yet: then there is nothing newer either. */
     bool waits = revision != 0 && revision >= p->revision && seconds > 0 && !p->draining &&
-                 p->bundle_wait_count < BUNDLE_WAITS_MAX;
+                 p->bundle_wait_count < waits_most(p);
     if (!waits) {
         job_send(j, x, QUEUE_READER);
         return;

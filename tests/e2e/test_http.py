@@ -503,6 +503,30 @@ def test_what_is_forwarded_leaves_others_their_connections(fresh):
             wire.close()
 
 
+def test_engines_that_wait_for_news_leave_others_their_connections(fresh):
+    """Of 40 connections they have 30, of which the stack's own engine may have one."""
+    stack = fresh(platform=["--http.connections", "40"]).start()
+    with stack.at_platform("engine") as wire:
+        known = {"If-None-Match": wire.get("/api/v1/bundle").header("etag")}
+    opened = []
+    try:
+        for _ in range(34):
+            wire = stack.at_platform("engine", timeout=60).open()
+            opened.append(wire)
+            wire.send(wire.encode("GET", "/api/v1/bundle?wait=60", headers=known))
+
+        def answered():
+            return [wire for wire in opened if select.select([wire.socket], [], [], 0)[0]]
+
+        harness.eventually(lambda: len(answered()) >= 4, "four are too much")
+        statuses = [wire.read_reply().status for wire in answered()]
+        assert len(statuses) <= 5 and set(statuses) == {304}, statuses
+        with stack.at_platform("auditor") as wire:
+            assert wire.get("/api/v1/audit").status == 200
+    finally:
+        for wire in opened:
+            wire.close()
+
 
 def test_a_unix_socket_serves_as_tcp_does(fresh, tmp_path):
     path = tmp_path / "engine.sock"
