@@ -47,7 +47,10 @@ static bool rest(struct keeper *k, uint64_t ms)
  * is dropped by age, that it is away puts off what has time, and others tell of it. */
 static void tell(struct keeper *k, enum err err, const struct fault *f)
 {
-    if (err == ERR_STORE_UNAVAILABLE && k->config->audit_keep_ms == 0) return;
+    if (err == ERR_STORE_UNAVAILABLE && k->config->audit_keep_ms == 0) {
+        log_line(LOG_DEBUG, "retention_put_off", "why", f->text, NULL);
+        return;
+    }
     const char *text = err == ERR_OK ? "" : f->text;
     if (err != ERR_OK && strcmp(text, k->told) != 0)
         log_line(LOG_WARNING, "retention_failed", "why", text, NULL);
