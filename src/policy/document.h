@@ -38,11 +38,19 @@ enum {
     RULE_ID_MAX = 64,
 };
 
+/* A pattern that matches nothing, and where it stands in the document. */
+struct vain_glob {
+    struct vain_glob *next;
+    size_t index; /* as listed */
+    unsigned line, column;
+};
+
 /* One selector: any of its patterns will do. No patterns: the rule does not have it. */
 struct selector {
     struct glob *globs;
     size_t count;
-    const struct index *index; /* of the patterns' numbers; NULL: few, look at each */
+    const struct index *index;    /* of the patterns' numbers; NULL: few, look at each */
+    const struct vain_glob *vain; /* as read; sets' own copies have none */
 };
 
 struct gate {

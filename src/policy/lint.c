@@ -43,22 +43,16 @@ static void lint_bare_stars(const struct policy_document *d, const struct rule *
         warn(ret, d, rule, "users", "a bare * allows every user, also those to come");
 }
 
-/* A permitting pattern with `*` never matches a name with other characters than the plain ones,
- * so one that demands such a character never matches at all. */
-static void lint_unmatchable(const struct policy_document *d, const struct rule *rule,
-                             const char *member, const struct selector *s,
-                             struct policy_problems *ret)
+static void lint_vain(const struct policy_document *d, const struct rule *rule, const char *member,
+                      const struct selector *s, struct policy_problems *ret)
 {
-    if (rule->folds) return;
-    for (size_t i = 0; i < s->count; i++) {
-        bool odd = false;
-        for (size_t k = 0; k < s->globs[i].text.size; k++)
-            odd |= s->globs[i].text.bytes[k] != '*' &&
-                   glob_is_odd(str_of(s->globs[i].text.bytes + k, 1));
-        if (odd && s->globs[i].kind != GLOB_EXACT)
-            warn(ret, d, rule, member,
-                 "never matches: a permitting pattern with * matches only names of "
-                 "[A-Za-z0-9._:/@+-]");
+    struct place item = {.parent = &rules_place, .index = (size_t)(rule - d->rules)},
+                 list = {.parent = &item, .key = str_from(member)};
+    for (const struct vain_glob *v = s->vain; v != NULL; v = v->next) {
+        struct place at = {.parent = &list, .index = v->index};
+        problem_add(ret, &at, v->line, v->column,
+                    "never matches: a permitting pattern with * matches only names of "
+                    "[A-Za-z0-9._:/@+-]");
     }
 }
 
@@ -309,10 +303,10 @@ void policy_lint(const struct policy_document *d, struct policy_problems *ret)
     for (size_t i = 0; i < d->rule_count; i++) {
         const struct rule *rule = &d->rules[i];
         lint_bare_stars(d, rule, ret);
-        lint_unmatchable(d, rule, "actions", &rule->actions, ret);
-        lint_unmatchable(d, rule, "agents", &rule->agents, ret);
-        lint_unmatchable(d, rule, "users", &rule->users, ret);
-        lint_unmatchable(d, rule, "resources", &rule->resources, ret);
+        lint_vain(d, rule, "actions", &rule->actions, ret);
+        lint_vain(d, rule, "agents", &rule->agents, ret);
+        lint_vain(d, rule, "users", &rule->users, ret);
+        lint_vain(d, rule, "resources", &rule->resources, ret);
         lint_without_effect(d, rule, ret);
         lint_limit(d, rule, ret);
         lint_expressions(d, rule, &folding_left, ret);

@@ -67,6 +67,25 @@ static void add_plainly(struct reader *r, const struct value *v, struct str text
         s->count++;
 }
 
+/* A pattern with `*` that is matched exactly never matches a name with other characters than the
+ * plain ones, so one that demands such a character never matches at all. */
+static bool is_vain(const struct glob *g)
+{
+    if (g->kind == GLOB_EXACT) return false;
+    for (size_t i = 0; i < g->text.size; i++)
+        if (g->text.bytes[i] != '*' && glob_is_odd(str_of(g->text.bytes + i, 1))) return true;
+    return false;
+}
+
+static struct vain_glob *vain_take(struct reader *r, const struct value *item)
+{
+    struct vain_glob *v = reader_take(r, sizeof *v);
+    if (v == NULL) return NULL;
+    *v = (struct vain_glob){
+        .index = item->place.index, .line = item->node->line, .column = item->node->column};
+    return v;
+}
+
 static bool read_patterns(struct reader *r, const struct value *v, bool folds, bool plainly,
                           struct selector *ret)
 {
@@ -78,6 +97,7 @@ static bool read_patterns(struct reader *r, const struct value *v, bool folds, b
     size_t room = (size_t)v->node->json.count * (plainly ? 2 : 1);
     struct selector s = {.globs = reader_take(r, room * sizeof(struct glob))};
     if (s.globs == NULL) return false;
+    struct vain_glob *first_vain = NULL, **next_vain = &first_vain;
     bool good = true;
     size_t index = 0;
     for (const struct node *n = node_first(v->node); n != NULL; n = node_next(n), index++) {
@@ -87,10 +107,14 @@ static bool read_patterns(struct reader *r, const struct value *v, bool folds, b
             good = false;
             continue;
         }
-        if (!glob_compile(&r->document->arena, text, folds, &s.globs[s.count++])) r->full = true;
+        struct glob *g = &s.globs[s.count++];
+        if (!glob_compile(&r->document->arena, text, folds, g)) r->full = true;
+        if (!folds && !r->full && is_vain(g) && (*next_vain = vain_take(r, &item)) != NULL)
+            next_vain = &(*next_vain)->next;
         if (plainly && !r->full) add_plainly(r, &item, text, &s);
     }
     if (good && !r->full && s.count > SELECTOR_INDEX_AT) selector_index(r, &s);
+    s.vain = first_vain;
     *ret = s;
     return good;
 }

@@ -51,6 +51,38 @@ static void assert_clean(const char *decision, const char *when)
     assert_int_equal(p.count, 0);
 }
 
+/* ---- patterns ---- */
+
+static void a_pattern_that_matches_nothing_is_told_where_it_stands(void **state)
+{
+    (void)state;
+    struct policy_problems p = lint("rules:\n"
+                                    "  - id: a\n"
+                                    "    agents: [bot, 'b o*']\n"
+                                    "    actions:\n"
+                                    "      - pay\n"
+                                    "      - 'say *'\n"
+                                    "      - say hi\n"
+                                    "      - \"*\\u00e9\"\n"
+                                    "    resources: ['a b:*']\n"
+                                    "    decision: allow\n"
+                                    "  - {id: b, actions: ['say *'], decision: deny}\n");
+    static const struct {
+        const char *path;
+        unsigned line, column;
+    } told[] = {{"rules[0].agents[1]", 3, 19},
+                {"rules[0].actions[1]", 6, 9},
+                {"rules[0].actions[3]", 8, 9},
+                {"rules[0].resources[0]", 9, 17}};
+    assert_int_equal(p.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(p.list[i].path, told[i].path);
+        assert_int_equal(p.list[i].line, told[i].line);
+        assert_int_equal(p.list[i].column, told[i].column);
+        assert_non_null(strstr(p.list[i].message, "]: never matches: "));
+    }
+}
+
 /* ---- negated tests ---- */
 
 static void an_allow_that_rests_on_something_being_left_out_is_told(void **state)
@@ -274,6 +306,7 @@ static void a_lint_of_an_expression_is_told_where_it_stands(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pattern_that_matches_nothing_is_told_where_it_stands),
         cmocka_unit_test(an_allow_that_rests_on_something_being_left_out_is_told),
         cmocka_unit_test(an_allow_that_says_what_something_is_not_is_told),
         cmocka_unit_test(what_has_to_be_there_is_no_negated_test),
