@@ -40,8 +40,8 @@ static const struct backoff hasty_pauses = {.first_ms = 50, .most_ms = 1000};
 
 static const char hasty_text[] =
     "that nothing is new is answered at once, where the platform is asked to wait for news: "
-    "something between answers for it (a cache, or a proxy that drops ?wait=), and what is "
-    "revoked may be heard of late";
+    "something between answers for it (a cache, or a proxy that drops ?wait=), or as many "
+    "engines wait there as may, and what is revoked may be heard of late";
 
 struct feed {
     struct engine *engine;
