@@ -213,6 +213,16 @@ static inline const char *key_beside(struct server *r, enum shard_object object,
     return to;
 }
 
+/* Every connection but the one that asks. */
+static inline void cut_all(struct server *r)
+{
+    struct answer_text answer = {.is_nothing = true};
+    struct str words[6] = {STR("CLIENT"), STR("KILL"),   STR("TYPE"),
+                           STR("normal"), STR("SKIPME"), STR("yes")};
+    redis_link_send(r->link, words, 6, keep_text, &answer);
+    assert_true(redis_link_await(r->link, 0));
+}
+
 #define SKIP_WITHOUT_REDIS()                                                                       \
     do {                                                                                           \
         if (!have_redis()) {                                                                       \
@@ -304,6 +314,20 @@ static inline void follow_to_the_end(struct mirror *m)
     while ((err = mirror_follow(m, &f)) == ERR_OK) {
     }
     assert_int_equal(err, ERR_END);
+}
+
+/* A mirror of a few records that is at the journal's end. */
+static inline struct bare *bare_at_the_end(struct scene *s, struct server *r)
+{
+    struct fault f;
+    scene_play(s, 5);
+    struct bare *b = bare_create(s, r, "node-a");
+    assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
+    struct fold *fold = scene_fold(s);
+    assert_int_equal(mirror_repair(b->mirror, fold, &f), ERR_OK);
+    fold_destroy(fold);
+    follow_to_the_end(b->mirror);
+    return b;
 }
 
 #endif

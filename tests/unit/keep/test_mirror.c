@@ -146,13 +146,7 @@ static void a_lost_connection_counts_nothing_twice(void **state)
     begin(s, r, "node-a");
     for (unsigned i = 0; i < 30; i++) {
         scene_play(s, 3);
-        ask(r, "CLIENT", "KILL",
-            "TYPE normal") /* an error in this form: the next one cuts all others */;
-        struct answer_text answer = {.is_nothing = true};
-        struct str words[6] = {STR("CLIENT"), STR("KILL"),   STR("TYPE"),
-                               STR("normal"), STR("SKIPME"), STR("yes")};
-        redis_link_send(r->link, words, 6, keep_text, &answer);
-        assert_true(redis_link_await(r->link, 0));
+        cut_all(r);
     }
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
@@ -388,20 +382,6 @@ static void a_fold_that_cannot_be_told_whole_takes_nothings_place(void **state)
     server_destroy(r);
 }
 
-/* A mirror of a few records that is at the journal's end. */
-static struct bare *bare_at_the_end(struct scene *s, struct server *r)
-{
-    struct fault f;
-    scene_play(s, 5);
-    struct bare *b = bare_create(s, r, "node-a");
-    assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
-    struct fold *fold = scene_fold(s);
-    assert_int_equal(mirror_repair(b->mirror, fold, &f), ERR_OK);
-    fold_destroy(fold);
-    follow_to_the_end(b->mirror);
-    return b;
-}
-
 static void what_came_while_nobody_mirrored_is_written_by_who_goes_on(void **state)
 {
     (void)state;
@@ -447,43 +427,6 @@ static void a_slot_without_one_of_its_keys_is_written_anew(void **state)
         bare_destroy(b);
         assert_redis_is_the_truth(s, r);
     }
-    scene_destroy(s);
-    server_destroy(r);
-}
-
-static void who_fell_behind_what_is_kept_writes_everything_anew(void **state)
-{
-    (void)state;
-    SKIP_WITHOUT_REDIS();
-    static char large[40000];
-    struct server *r = server_create();
-    struct scene *s = scene_create();
-    struct bare *b = bare_at_the_end(s, r);
-    struct journal_totals totals;
-    struct fault f;
-    enum err err;
-    uint64_t begun_ns = 0, behind = s->seq;
-    memset(large, 'x', sizeof large);
-    for (unsigned i = 0; i < 80; i++) { /* three segments of a megabyte */
-        scene_record(s, str_of(large, sizeof large), (struct str){0});
-        if (i % 5 == 4) scene_sync(s);
-    }
-    scene_play(s, 5);
-    struct fold *fold = scene_fold(s);
-    journal_confirm(s->journal, UINT64_MAX);
-    do {
-        nap(&begun_ns);
-        journal_totals(s->journal, &totals);
-    } while (totals.oldest_seq <= behind + 50);
-    while ((err = mirror_follow(b->mirror, &f)) == ERR_OK) {
-    } /* what is open can be read still */
-    assert_int_equal(err, ERR_CORRUPT);
-    assert_int_equal(mirror_state(b->mirror), MIRROR_REPAIRING);
-    assert_int_equal(mirror_repair(b->mirror, fold, &f), ERR_OK);
-    follow_to_the_end(b->mirror);
-    assert_redis_is_the_truth(s, r);
-    fold_destroy(fold);
-    bare_destroy(b);
     scene_destroy(s);
     server_destroy(r);
 }
@@ -745,7 +688,6 @@ int main(void)
         cmocka_unit_test(a_fold_that_cannot_be_told_whole_takes_nothings_place),
         cmocka_unit_test(what_came_while_nobody_mirrored_is_written_by_who_goes_on),
         cmocka_unit_test(a_slot_without_one_of_its_keys_is_written_anew),
-        cmocka_unit_test(who_fell_behind_what_is_kept_writes_everything_anew),
         cmocka_unit_test(
             what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone),
         cmocka_unit_test(a_sum_beyond_int64_is_cut_as_the_shard_cuts_it),
