@@ -95,6 +95,56 @@ static void what_cannot_be_is_refused(void **state)
     has_type("x.all(i, i, true)", "both variables have the same name");
 }
 
+static void what_has_to_be_a_condition_is_a_bool(void **state)
+{
+    (void)state;
+    has_type("1 || true", "each side of \"||\" is a bool, but this is int");
+    has_type("true || 'a'", "each side of \"||\" is a bool, but this is string");
+    has_type("1 ? 2 : 3", "what stands before \"?\" is a bool, but this is int");
+    has_type("x.map(i, i, i)", "the filter of a macro is a bool, but this is int");
+    has_type("x.exists(i, i)", "the condition of this macro is a bool, but this is int");
+    has_type("x.exists_one(i, i)", "the condition of this macro is a bool, but this is int");
+    has_type("x.filter(i, i)", "the condition of this macro is a bool, but this is int");
+    has_type("d || d ? 1 : 2", "int");
+    has_type("x.map(i, d, i)", "list(int)");
+}
+
+static void what_may_be_a_key_of_a_map(void **state)
+{
+    (void)state;
+    has_type("{1: 'a'}", "map(int, string)");
+    has_type("{1u: 'a'}", "map(uint, string)");
+    has_type("{true: 'a'}", "map(bool, string)");
+    has_type("{d: 'a'}", "map(dyn, string)");
+    has_type("{'a': 1, 2: 3}", "map(dyn, int)");
+    has_type("{null: 1}", "a value of type null_type is no key of a map");
+    has_type("{'a': 1, x: 2}", "a value of type list(int) is no key of a map");
+    has_type("{}", "map(dyn, dyn)");
+}
+
+static void two_variables_of_a_macro_are_index_and_element_or_key_and_value(void **state)
+{
+    (void)state;
+    has_type("['s'].transformList(i, e, i)", "list(int)");
+    has_type("['s'].transformList(i, e, e)", "list(string)");
+    has_type("{'k': 1u}.transformList(k, v, k)", "list(string)");
+    has_type("{'k': 1u}.transformList(k, v, v)", "list(uint)");
+    has_type("{'k': 1u}.filter(k, true)", "list(string)");
+    has_type("['s'].map(a, [1].transformList(i, e, {a: e}))", "list(list(map(string, int)))");
+    has_type("['s'].all(i, e, e)", "the condition of this macro is a bool, but this is string");
+}
+
+static void a_name_is_looked_for_from_the_container_outwards(void **state)
+{
+    (void)state;
+    has_type("example.y", "bool");
+    has_type("com.y", "there is no variable \"com\"; did you mean com.example.y?");
+    has_type("['s'].map(x, .x)", "list(list(int))"); /* from the root: not the macro's */
+    has_type("list", "type");
+    has_type("map", "type");
+    has_type("string", "type(string)");
+}
+
 static void a_type_that_holds_itself_is_refused(void **state)
 {
     (void)state;
@@ -171,6 +221,10 @@ int main(void)
         cmocka_unit_test(literals_and_lists_have_their_types),
         cmocka_unit_test(functions_give_the_type_of_their_overload),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(what_has_to_be_a_condition_is_a_bool),
+        cmocka_unit_test(what_may_be_a_key_of_a_map),
+        cmocka_unit_test(two_variables_of_a_macro_are_index_and_element_or_key_and_value),
+        cmocka_unit_test(a_name_is_looked_for_from_the_container_outwards),
         cmocka_unit_test(a_type_that_holds_itself_is_refused),
         cmocka_unit_test(the_longest_declared_name_wins),
         cmocka_unit_test(a_macros_variable_hides_the_outer_one),
