@@ -363,7 +363,14 @@ bool redis_link_await(struct redis_link *l, size_t most)
 
 enum err redis_link_check(const struct redis_link_options *options, struct fault *f)
 {
-    if (!options->address.tls || options->ca_file[0] != '\0') return ERR_OK;
+    bool has_ca = options->ca_file[0] != '\0';
+    if (options->user[0] != '\0' && options->password_file[0] == '\0')
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "redis.user: needs redis.password_file beside it: nobody logs in without");
+    if (!options->address.tls && has_ca)
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "redis.ca_file, redis.url: nothing is encrypted but with rediss://");
+    if (!options->address.tls || has_ca) return ERR_OK;
     return fault_set(
         f, ERR_BAD_VALUE, "",
         "redis.url: TLS needs redis.ca_file, a CA of your own: names are not compared, so with a public one anybody's "

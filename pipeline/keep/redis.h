@@ -51,7 +51,8 @@ struct redis_link *redis_link_create(const struct redis_link_options *options);
 void redis_link_destroy(struct redis_link *l);
 
 /* TLS without a CA file is ERR_BAD_VALUE: the library compares no names, so only a CA of one's own
- * says that this is the right server. */
+ * says that this is the right server. So is a CA file without TLS, and a user without a password:
+ * who gives one relies on it. */
 enum err redis_link_check(const struct redis_link_options *options, struct fault *f);
 
 /* Connects and says who we are, beating the loop until that is done. ERR_STORE_UNAVAILABLE: it

@@ -24,6 +24,8 @@ REFUSED = {
     "a certificate that is not there": ("writ-engine", "platform.url = http://127.0.0.1:1", ["--platform.key.file", "{key}", "--kafka.brokers", "127.0.0.1:1", "--kafka.security", "ssl", "--kafka.ca_file", "/nonexistent"], {},
                                         "Kafka: kafka.ca_file (flag) cannot be used"),
     "a Redis without an address": ("writ-engine", "redis.url = x:y", [], {}, "redis.url ({file}:1): "),
+    "a Redis user who does not log in": ("writ-engine", "redis.url = unix:/nonexistent", ["--redis.user", "me"], {}, "redis.user (flag): needs redis.password_file beside it"),
+    "a CA for a Redis without TLS": ("writ-engine", "redis.url = unix:/nonexistent", ["--redis.ca_file", "/ca.pem"], {}, "redis.ca_file (flag), redis.url ({file}:1): nothing is encrypted"),
 }
 
 # What a text may be: the option, values that are refused, and what the refusal and the option's row in config.md both say.
