@@ -157,7 +157,7 @@ static struct str escaped(struct str text, char *to)
         if (c == '"' || c == '\\') buf_put_byte(&out, '\\');
         if (c == '\n')
             buf_put_literal(&out, "\\n");
-        else if (c >= 0 && c < 0x20)
+        else if ((unsigned char)c < 0x20)
             buf_printf(&out, "\\u%04x", c);
         else
             buf_put_byte(&out, c);
