@@ -4,6 +4,7 @@ A Fleet is an engine and a platform, with or without a broker, a Redis, a Postgr
 that write down what they were told, and check() proves that it holds.
 """
 
+import fcntl
 import os
 import pathlib
 import pwd
@@ -27,6 +28,9 @@ from harness import BUILD, LONG, Stack, eventually  # noqa: E402,F401
 import checker  # noqa: E402
 from clients import POLICY, Keeper, Load  # noqa: E402
 from preload import preload  # noqa: E402
+
+
+GOING_DOWN, GOING_DOWN_AS_IT_IS = 0x8004587D, 2  # EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN, without a flush of the log
 
 
 def fresh_seed():
@@ -182,13 +186,15 @@ class Postgres:
 
 class Fleet:
     """`journal_disk`, `store_disk`: the size of a file system of its own for what the engine, or the platform, keeps.
-    `disk_made_by`: the command that makes it, in a file; otherwise it is in memory.
+    `disk`: of one for both. `disk_made_by`: the command that makes it, in a file; otherwise it is in memory.
     `clock`: both programs' wall clocks can be stepped."""
 
     def __init__(self, folder, broker=None, redis=None, postgres=None, engine=(), platform=(), journal_disk=None, store_disk=None,
-                 disk_made_by=None, clock=False, **options):
+                 disk=None, disk_made_by=None, clock=False, **options):
         self.folder = pathlib.Path(folder)
         self.mounts, self.clock = [], None
+        if disk is not None:
+            self.mount("data", disk, disk_made_by)
         if journal_disk is not None:
             options["engine_data"] = self.mount("journal", journal_disk, disk_made_by)
         if store_disk is not None:
@@ -318,6 +324,17 @@ class Fleet:
                         "SKIP: this machine does not allow mounts")
         self.mounts.append(folder)
         return folder
+
+    def cut_power(self, name):
+        """Of a disk that was made in a file: nothing more is written to it, as of now, and both programs are gone."""
+        folder = self.folder / name
+        directory = os.open(folder, os.O_RDONLY)
+        fcntl.ioctl(directory, GOING_DOWN, struct.pack("=I", GOING_DOWN_AS_IT_IS))
+        os.close(directory)
+        self.engine.kill()
+        self.platform.kill()
+        subprocess.run(["umount", folder], check=True)
+        subprocess.run(["mount", "-o", "loop", self.folder / f"{name}.image", folder], check=True)
 
     @staticmethod
     def fill(folder, leave=0):

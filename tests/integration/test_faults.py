@@ -102,10 +102,35 @@ def test_a_full_disk_of_any_kind_ends_no_engine(fleet, made_by):
     one.stop()
 
 
-def on_a_disk_that_can_stop(still):
-    """The environment of a program whose disk does nothing while that file is there."""
-    return {"LD_PRELOAD": preload(BUILD / "tests" / "libstill_disk.so"), "STILL_DISK_FILE": str(still),
+def on_a_disk_that_can_stop(still, variable="STILL_DISK_FILE"):
+    """The environment of a program whose disk does nothing while that file is there; with STILL_SYNC_FILE it writes, and keeps nothing."""
+    return {"LD_PRELOAD": preload(BUILD / "tests" / "libstill_disk.so"), variable: str(still),
             "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
+
+
+@pytest.mark.parametrize("made_by", [["mkfs.ext4", "-q"], ["mkfs.xfs", "-q"]], ids=lambda made_by: made_by[0])
+def test_a_power_cut_under_both_programs_loses_nothing_that_was_answered(fleet, tmp_path, made_by):
+    """A real file system that from some moment on writes nothing more: what it was not asked to keep is gone."""
+    still = tmp_path / "still"
+    one = fleet(disk="400m", disk_made_by=made_by, engine=["--journal.segment", "4MiB"],
+                engine_environment=on_a_disk_that_can_stop(still, "STILL_SYNC_FILE"))
+    chance = fresh_seed()
+    load = one.load(rate=800)
+    one.keep(chance)
+    for _ in range(40 if LONG else 4):
+        enough = load.answered + chance.randrange(20, 600)
+        eventually(lambda: load.answered > enough, Late(lambda: f"clients are served {one.engine.tail()}"))
+        if chance.random() < 0.7:  # there is much that was written only
+            still.touch()
+            time.sleep(chance.random() / 2)
+        clients.wait_for_unanswered(load, 8)
+        one.cut_power("data")
+        still.unlink(missing_ok=True)
+        one.platform.start()
+        one.engine.start()
+    verdict = one.check()
+    assert verdict.answered > 100 and not verdict.refused, verdict.refused
+    one.stop()
 
 
 def answered_at_last(load):
