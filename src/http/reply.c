@@ -49,7 +49,8 @@ static char *put(char *to, struct str s) { return buf_copy(to, s.bytes, s.size);
 static char *put_number(char *to, size_t value)
 {
     char digits[U64_DIGITS];
-    return put(to, str_of_u64(value, digits));
+    struct str text = str_of_u64(value, digits);
+    return (char *)memcpy(to, text.bytes, text.size) + text.size;
 }
 
 static char *put_two(char *to, uint64_t value)

@@ -379,7 +379,7 @@ static enum err members_read(struct reader *r, const struct place *at, struct js
         return ERR_OK;
     }
     for (;;) {
-        struct json *m;
+        struct json *m = NULL;
         enum err err = member_read(r, &here, &m);
         if (err != ERR_OK) return err;
         *tail = m;
