@@ -58,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(d->open(d->state, name, true, &handle) == ERR_OK);
     check(d->fill(d->state, handle, whole + SHA256_BYTES) == ERR_OK);
     check(d->write(d->state, handle, file, whole + SHA256_BYTES, 0) == ERR_OK);
+    check(d->sync(d->state, handle) == ERR_OK);
     d->close(d->state, handle);
     (void)snapshot_read(d, load, s, past, &f);
     free(file);
