@@ -161,13 +161,17 @@ static void suspend_step(struct shard *s, struct call *c, struct effects *e)
 
 /* ---- other spellings ---- */
 
-/* Looking for one takes a look at all: while the last one that was found has any, it is that. */
+/* There may be thousands: each look goes on where the last one was found. What comes and goes in
+ * between may put one before that place, so there is none when a look from the beginning says so. */
 static struct review_subject *next_spelling(struct shard *s, struct call *c)
 {
     struct review_subject *subject =
         review_subject_find(&s->reviews, c->tenant, false, c->list.spelling);
     if (subject != NULL) return subject;
-    subject = review_subject_spelled(&s->reviews, c->tenant, c->list.actor);
+    for (bool from_beginning = false; subject == NULL && !from_beginning;) {
+        from_beginning = c->list.walked == 0;
+        subject = review_subject_spelled(&s->reviews, c->tenant, c->list.actor, &c->list.walked);
+    }
     if (subject == NULL) return NULL;
     c->list.spelling = arena_copy(c->arena, review_subject_name(subject));
     return subject;

@@ -59,17 +59,17 @@ struct str review_subject_name(const struct review_subject *s)
 }
 
 struct review_subject *review_subject_spelled(const struct review_table *t, struct str tenant,
-                                              struct str actor)
+                                              struct str actor, size_t *at)
 {
     char bytes[KEY_BYTES_MAX];
     struct buf begin = buf_over(bytes, sizeof bytes);
     struct str key;
     void *value;
-    size_t at = 0;
     if (!key_put(&begin, 'a', tenant, STR(""))) return NULL;
-    while (map_next(&t->by_subject, &at, &key, &value))
+    for (size_t next = *at; map_next(&t->by_subject, &next, &key, &value); *at = next)
         if (str_starts(key, buf_view(&begin)) && spelling_same(review_subject_name(value), actor))
             return value;
+    *at = 0;
     return NULL;
 }
 

@@ -116,9 +116,10 @@ struct review *review_find_same(const struct review_table *t, struct str tenant,
 struct review_subject *review_subject_find(const struct review_table *t, struct str tenant,
                                            bool is_user, struct str name);
 /* An actor of the tenant's with pending reviews that may be this one but for the spelling of its
- * name, or NULL; looks at all there are. */
+ * name. *at: how far was looked, 0 at first; one that comes or moves before it meanwhile is missed.
+ * NULL, and 0 again: from there to the end there is none. */
 struct review_subject *review_subject_spelled(const struct review_table *t, struct str tenant,
-                                              struct str actor);
+                                              struct str actor, size_t *at);
 struct str review_subject_name(const struct review_subject *s);
 /* The newest review that was given this trace id, others by ->next; NULL: none. */
 struct review_trace *review_trace_find(const struct review_table *t, struct str tenant,

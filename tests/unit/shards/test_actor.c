@@ -224,6 +224,72 @@ static void an_overdue_review_of_another_spelling_expires(void **state)
     scene_compare(s->shard, s->twin);
 }
 
+/* So many actors, each of another spelling of that name and with a review. */
+static void enqueue_many(struct scene *s, const char *name, unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++) {
+        char text[32];
+        size_t size = strlen(name);
+        for (size_t k = 0; k < size; k++) text[k] = (char)(i >> k & 1 ? name[k] ^ 0x20 : name[k]);
+        struct str actor = str_of(text, size);
+        scene_enqueue(s, (struct scene_review){.actor = actor, .principal = actor});
+    }
+}
+
+static size_t pending(const struct scene *s)
+{
+    struct shard_totals totals;
+    shard_totals(s->shard, &totals);
+    return totals.reviews_pending;
+}
+
+static struct call *begin_to_deny_spellings(struct scene *s, unsigned steps)
+{
+    struct call *c = scene_call(s, CALL_DENY_SPELLINGS, STR("root"));
+    c->list.actor = STR("invoicebot");
+    c->now_ms = s->now_ms;
+    for (unsigned i = 0; i < steps; i++) {
+        shard_step(s->shard, c, &s->effects);
+        scene_perform(s);
+        assert_true(s->effects.again);
+    }
+    return c;
+}
+
+/* Or the time it takes would go by the square of how many there are. */
+static void however_many_spellings_there_are_each_actor_is_looked_at_but_twice(void **state)
+{
+    struct scene *s = *state;
+    enqueue_many(s, "invoicebot", 0, 400);
+    enqueue_many(s, "anotherbot", 0, 400);
+    struct call *c = begin_to_deny_spellings(s, 50);
+    size_t rounds = 0;
+    assert_true(c->list.walked > 0);
+    while (s->effects.again) {
+        size_t before = c->list.walked;
+        shard_step(s->shard, c, &s->effects);
+        scene_perform(s);
+        rounds += c->list.walked < before;
+    }
+    assert_int_equal(rounds, 1);
+    assert_int_equal(pending(s), 400);
+    scene_compare(s->shard, s->twin);
+}
+
+/* It may stand where was looked before. */
+static void no_spelling_is_missed_that_comes_or_moves_meanwhile(void **state)
+{
+    struct scene *s = *state;
+    enqueue_many(s, "invoicebot", 0, 400);
+    enqueue_many(s, "anotherbot", 0, 400);
+    struct call *c = begin_to_deny_spellings(s, 50);
+    enqueue_many(s, "invoicebot", 400, 100);
+    enqueue_many(s, "anotherbot", 400, 400); /* the table grows */
+    scene_ask(s, c);
+    assert_int_equal(pending(s), 800);
+    scene_compare(s->shard, s->twin);
+}
+
 static enum err load_into(void *context, struct str entry)
 {
     struct fault f;
@@ -426,6 +492,8 @@ int main(void)
         scene_test(reviews_of_every_spelling_are_denied_and_nobody_elses),
         scene_test(who_asks_for_that_again_waits_for_the_last_denial),
         scene_test(an_overdue_review_of_another_spelling_expires),
+        scene_test(however_many_spellings_there_are_each_actor_is_looked_at_but_twice),
+        scene_test(no_spelling_is_missed_that_comes_or_moves_meanwhile),
         scene_test(resuming_is_recorded_and_leaves_older_tokens_dead),
         scene_test(an_actor_may_be_suspended_again),
         scene_test(after_recovery_everybody_is_told_of_who_is_and_who_was_suspended),
