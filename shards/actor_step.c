@@ -9,6 +9,7 @@
  * these no tick knows: should the process end in between, whoever suspends has no answer, and asks
  * again. */
 #include "base/check.h"
+#include "base/planted.h"
 #include "shards/inside.h"
 
 /* ---- their records ---- */
@@ -182,7 +183,7 @@ void actor_deny_spellings_step(struct shard *s, struct call *c, struct effects *
     const struct review_tenant *n = review_tenant_find(&s->reviews, c->tenant);
     for (unsigned i = 0; i < SUSPEND_DENIALS; i++) {
         struct review_subject *subject = next_spelling(s, c);
-        if (subject == NULL) {
+        if (subject == NULL || planted("spelling_left")) {
             if (n != NULL) effects_reveal(e, n->mark);
             return;
         }

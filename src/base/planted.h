@@ -15,6 +15,8 @@
  *   two_winners          who resolves a review that is resolved already is told that it worked
  *   spend_after_answer   a use of a token is counted by its record alone, after others were let through
  *   revocation_not_awaited  a revocation is answered before every reactor has seen it
+ *   trace_unrecorded     a decision that shares a pending review is recorded without saying so
+ *   spelling_left        a suspension leaves pending what its actor asked for under another spelling
  *   timer_trusted        a deadline holds only once its timer has fired
  *   image_believed       recovery takes a snapshot or a mirror's image for the newest state (in
  * tests/sim) */

@@ -49,6 +49,8 @@ BUGS = {
     "two_winners": ["state"],
     "spend_after_answer": ["state"],
     "revocation_not_awaited": ["state"],
+    "trace_unrecorded": ["state"],
+    "spelling_left": ["state"],
     "timer_trusted": ["state"],
     "image_believed": ["state"],
 }

@@ -15,10 +15,12 @@
  *   - a review has one winner, is approved in time and redeemed once; who repeats a redemption under
  *     its key gets the same one; at most one has claimed it, and who gives it back leaves it to the next;
  *   - in no window is more counted than the limit;
- *   - a suspended actor gets nothing from the answer on.
+ *   - a suspended actor gets nothing from the answer on, under any spelling of its name.
  *
- * After each crash: what was told is still true; the same state comes out whatever the number of
- * shards and whether recovery began with a snapshot or with nothing.
+ * After each crash: what was told is still true; an actor whose suspension was answered has nothing
+ * pending; a trace id finds a review where the record of its decision is there, and nowhere else; no
+ * event is there twice; the same state comes out whatever the number of shards and whether recovery
+ * began with a snapshot or with nothing.
  *
  * It ends with what happened how often; a kind that never happened is a failure of this test. */
 #include "sim/state_clients.h"
@@ -98,7 +100,29 @@ struct replay {
     struct shard **shards;
     unsigned count;
     uint64_t position, last;
+    bool notes_events;
+    struct buf event_ids; /* of those */
+    struct arena arena;
 };
+
+/* Its id, and where it is a decision by which a review was asked for, which. */
+static void note_event(struct replay *r, struct str record)
+{
+    struct story *t = r->story;
+    struct id id;
+    struct event e;
+    uint64_t trace;
+    struct str asked = STR("asked-");
+    arena_reset(&r->arena);
+    must(t, event_read(record, &r->arena, &e, NULL) == ERR_OK, "a record of ours cannot be read");
+    check(id_read("evt_", e.event_id, &id));
+    buf_put(&r->event_ids, str_of((const char *)id.bytes, ID_BYTES));
+    if (str_equal(e.kind, STR("decision")) && str_starts(e.trace_id, asked)) {
+        check(str_to_u64(str_skip(e.trace_id, asked.size), &trace) && trace < TRACES);
+        t->traces[trace].is_recorded = true;
+        check(id_read("rev_", e.review_id, &t->traces[trace].review));
+    }
+}
 
 static enum err replay_record(void *context, const struct journal_record *record)
 {
@@ -108,6 +132,7 @@ static enum err replay_record(void *context, const struct journal_record *record
     enum err err = ERR_OK;
     struct fault f = {0};
     r->last = record->seq;
+    if (r->notes_events) note_event(r, record->public_bytes);
     if (record->seq <= r->position) return ERR_OK;
     while (err == ERR_OK && delta_next(&rest, &e, &err)) {
         err = shard_apply(r->shards[slot_owner(e.slot, r->count)], &e, record->public_bytes, &f);
@@ -116,6 +141,18 @@ static enum err replay_record(void *context, const struct journal_record *record
     if (err != ERR_OK) printf("%s\n", f.text);
     must(r->story, err == ERR_OK, "a record of ours cannot be applied");
     return ERR_OK;
+}
+
+static int id_compare(const void *a, const void *b) { return memcmp(a, b, ID_BYTES); }
+
+static void no_event_may_be_there_twice(struct replay *r)
+{
+    char *ids = r->event_ids.bytes;
+    size_t count = r->event_ids.size / ID_BYTES;
+    qsort(ids, count, ID_BYTES, id_compare);
+    for (size_t i = 1; i < count; i++)
+        must(r->story, id_compare(ids + (i - 1) * ID_BYTES, ids + i * ID_BYTES) != 0,
+             "two events have one id");
 }
 
 static void shards_make(struct shard **shards, unsigned count)
@@ -247,28 +284,73 @@ static void take_snapshot(struct story *t)
 }
 
 /* Asks the shard itself, past mail and journal. */
-static struct op *ask_directly(struct story *t, struct shard *const *shards, unsigned count,
-                               enum call_kind kind, struct id id, struct asker who)
+static void ask_directly(struct story *t, struct shard *shard, struct op *o, enum call_kind kind)
 {
-    struct op *o = op_new(t, OP_WAIT);
     struct call *c = &o->call;
-    unsigned slot = slot_of_id(id);
     struct effects *e = &t->effects[0];
     c->kind = kind;
-    c->slot = (uint16_t)slot;
     c->now_ms = t->clock_ms;
     c->arena = &o->arena;
     c->tenant = tenant();
-    c->asker = who;
-    if (kind == CALL_TOKEN_GET) {
-        c->token.id = id;
-        c->asker.sees_all = true;
-    } else {
-        c->review.id = id;
-    }
-    do shard_step(shards[slot_owner(slot, count)], c, e);
+    c->asker.sees_all = true;
+    do shard_step(shard, c, e);
     while (e->again);
+}
+
+static struct op *ask_for(struct story *t, struct shard *const *shards, unsigned count,
+                          enum call_kind kind, struct id id)
+{
+    struct op *o = op_new(t, OP_WAIT);
+    unsigned slot = slot_of_id(id);
+    o->call.slot = (uint16_t)slot;
+    if (kind == CALL_TOKEN_GET)
+        o->call.token.id = id;
+    else
+        o->call.review.id = id;
+    ask_directly(t, shards[slot_owner(slot, count)], o, kind);
     return o;
+}
+
+/* By which its review is found; that may have been forgotten since. */
+static void trace_must_find_what_is_recorded(struct story *t, struct shard *const *shards,
+                                             unsigned count, unsigned trace)
+{
+    const struct trace_story *k = &t->traces[trace];
+    size_t found = 0;
+    must(t, k->is_recorded || !k->told, "the record of a decision that was told is gone");
+    for (unsigned i = 0; i < count; i++) {
+        struct op *o = op_new(t, OP_WAIT);
+        o->trace = trace;
+        o->call.list.trace_id = trace_text(o);
+        o->call.list.limit = CALL_TRACES_MAX;
+        ask_directly(t, shards[i], o, CALL_REVIEW_FIND);
+        found += o->call.list.count;
+        for (uint32_t r = 0; k->is_recorded && r < o->call.list.count; r++)
+            must(t, id_equal(o->call.list.reviews[r].id, k->review),
+                 "a trace id finds another review than its decision tells");
+        op_free(t, o);
+    }
+    must(t, found <= k->is_recorded, "a trace id finds a review without a record of its decision");
+    sums.traces_found += found;
+    sums.traces_lost += !k->is_recorded;
+    if (found > 0 || !k->is_recorded) return;
+    struct op *o = ask_for(t, shards, count, CALL_REVIEW_GET, k->review);
+    must(t, o->call.err == ERR_NOT_FOUND, "a trace id does not find the review of its decision");
+    op_free(t, o);
+}
+
+static void must_have_nothing_pending(struct story *t, struct shard *shard, unsigned actor)
+{
+    for (unsigned i = 0; i < SPELLINGS; i++) {
+        struct op *o = op_new(t, OP_WAIT);
+        o->call.list.actor = actor_name(actor, i);
+        o->call.list.limit = REVIEWS;
+        o->call.list.state = REVIEW_PENDING;
+        ask_directly(t, shard, o, CALL_REVIEW_LIST);
+        must(t, o->call.list.total == 0,
+             "an actor whose suspension was answered has a review pending");
+        op_free(t, o);
+    }
 }
 
 /* What was told before the crash is true after it. Asks a copy of the state: an overdue review may
@@ -278,7 +360,7 @@ static void must_keep_promises(struct story *t, struct shard *const *shards, uns
     for (unsigned i = 0; i < TOKENS; i++) {
         const struct token_story *k = &t->tokens[i];
         if (!k->told_minted || k->expires_ms <= t->clock_ms) continue;
-        struct op *o = ask_directly(t, shards, count, CALL_TOKEN_GET, k->id, agent());
+        struct op *o = ask_for(t, shards, count, CALL_TOKEN_GET, k->id);
         must(t, o->call.err == ERR_OK, "a token that was minted is gone");
         must(t, o->call.token.facts.uses >= k->told_spent, "a spent use came back");
         must(t, k->max == 0 || o->call.token.facts.uses <= k->max,
@@ -289,17 +371,20 @@ static void must_keep_promises(struct story *t, struct shard *const *shards, uns
     }
     for (unsigned i = 0; i < ACTORS; i++) {
         uint64_t dead_before;
-        bool stopped =
-            revoked_view_actor(t->views[0], tenant(), str_from(actor_names[i]), &dead_before);
+        bool stopped = revoked_view_actor(t->views[0], tenant(), actor_name(i, 0), &dead_before);
         must(t, !t->actors[i].told_suspended || stopped || t->actors[i].changing > 0,
              "a suspended actor is free again");
         /* its answer never came: either may be */
         if (t->actors[i].changing > 0) t->actors[i].told_suspended = stopped;
         t->actors[i].changing = 0;
+        for (unsigned k = 0; t->actors[i].told_denied && k < count; k++)
+            must_have_nothing_pending(t, shards[k], i);
     }
+    for (unsigned i = 0; i < t->trace_count; i++)
+        trace_must_find_what_is_recorded(t, shards, count, i);
     for (size_t i = 0; i < t->review_count; i++) {
         const struct review_story *r = &t->reviews[i];
-        struct op *o = ask_directly(t, shards, count, CALL_REVIEW_GET, r->id, reviewer(0));
+        struct op *o = ask_for(t, shards, count, CALL_REVIEW_GET, r->id);
         enum review_state s = o->call.review.facts.state;
         if (o->call.err == ERR_NOT_FOUND && t->clock_ms > r->expires_ms + 24 * 3600 * 1000) {
             op_free(t, o);
@@ -325,8 +410,14 @@ static void must_recover_alike(struct story *t)
     struct sim_disk *copy = sim_disk_copy(t->disk);
     struct journal *journal;
     shards_make(others, count);
-    struct replay r = {.story = t, .shards = others, .count = count};
+    struct replay r = {.story = t, .shards = others, .count = count, .notes_events = true};
+    buf_init(&r.event_ids, 4096, 64 << 20);
+    arena_init(&r.arena, 4096, 1 << 20);
+    for (unsigned i = 0; i < t->trace_count; i++) t->traces[i].is_recorded = false;
     open_journal(t, copy, &r, &journal);
+    no_event_may_be_there_twice(&r);
+    buf_fini(&r.event_ids);
+    arena_fini(&r.arena);
     struct buf one, other;
     saved(t, t->shards, t->shard_count, &one);
     saved(t, others, count, &other);
@@ -387,6 +478,7 @@ static void run_seed(uint64_t seed)
     t->clock_ms = 1800000000000;
     t->disk = sim_disk_create(seed, 64 << 20, &t->counts);
     buf_init(&t->snapshot, 64, 64 << 20);
+    for (unsigned i = 0; i < ACTORS; i++) t->actors[i].spelling = (unsigned)below(t, SPELLINGS);
     uint64_t lives = 2 + below(t, 3);
     for (t->life = 1; t->life <= lives; t->life++) {
         boot(t);
@@ -419,16 +511,24 @@ static bool tell_count(const char *what, uint64_t count)
 
 static bool tell_sums(void)
 {
-    static const char *const ops[OP_KINDS] = {"mint",    "use of a token", "revoke",  "enqueue",
-                                              "approve", "deny",           "cancel",  "redeem",
-                                              "wait",    "count",          "suspend", "resume"};
+    static const char *const ops[OP_KINDS] = {"mint",    "use of a token",
+                                              "revoke",  "enqueue",
+                                              "approve", "deny",
+                                              "cancel",  "redeem",
+                                              "wait",    "find",
+                                              "count",   "suspend",
+                                              "resume",  "a suspension at one shard"};
     bool all = true;
     for (unsigned i = 0; i < OP_KINDS; i++) all &= tell_count(ops[i], sums.told[i]);
     all &= tell_count("calls between two reactors", sums.crossed);
     all &= tell_count("tokens without a use left", sums.none_left);
     all &= tell_count("tokens dead at their owner", sums.dead);
     all &= tell_count("requests over a limit", sums.over);
-    all &= tell_count("the same review given again", sums.self_dedupe);
+    all &= tell_count("requests whose review was pending already", sums.self_dedupe);
+    all &= tell_count("which shared it", sums.shared);
+    all &= tell_count("which came too late for it", sums.share_late);
+    all &= tell_count("trace ids that found their review", sums.traces_found);
+    all &= tell_count("trace ids whose decision was lost", sums.traces_lost);
     all &= tell_count("resolutions that came too late", sums.already);
     all &= tell_count("redemptions refused", sums.not_redeemable);
     all &= tell_count("approvals claimed", sums.claimed);
@@ -437,6 +537,8 @@ static bool tell_sums(void)
     all &= tell_count("waiters woken", sums.woken);
     all &= tell_count("reviews and approvals expired by a tick", sums.expired);
     all &= tell_count("suspensions told", sums.suspended);
+    all &= tell_count("reviews denied for another spelling", sums.spellings_denied);
+    all &= tell_count("calls overtaken by a suspension", sums.overtaken);
     all &= tell_count("jumps of the clock", sums.jumps);
     all &= tell_count("crashes", sums.crashes);
     all &= tell_count("delta entries replayed", sums.replays);

@@ -18,12 +18,11 @@ static void op_free(struct story *t, struct op *o)
     free(o);
 }
 
-static void send(struct story *t, struct op *o, enum call_kind kind, unsigned slot)
+static void send_to(struct story *t, struct op *o, enum call_kind kind, unsigned shard)
 {
     struct call *c = &o->call;
     c->kind = kind;
-    c->slot = (uint16_t)slot;
-    c->to = (uint16_t)slot_owner(slot, t->shard_count);
+    c->to = (uint16_t)shard;
     c->now_ms = t->clock_ms;
     c->arena = &o->arena;
     c->tenant = tenant();
@@ -33,6 +32,12 @@ static void send(struct story *t, struct op *o, enum call_kind kind, unsigned sl
     o->at_home = false;
     if (c->to != c->home) sums.crossed++;
     queue_put(&t->mail[c->home][c->to], o);
+}
+
+static void send(struct story *t, struct op *o, enum call_kind kind, unsigned slot)
+{
+    o->call.slot = (uint16_t)slot;
+    send_to(t, o, kind, slot_owner(slot, t->shard_count));
 }
 
 static struct op *op_new(struct story *t, enum op_kind kind)
@@ -62,13 +67,14 @@ static void begin_mint(struct story *t, struct op *o)
     o->call.asker = agent();
     *f = (struct token_facts){.id = slot_id(new_id(t), slot),
                               .tenant = tenant(),
-                              .actor = str_from(actor_names[o->about % ACTORS]),
+                              .actor = actor_name(o->about % ACTORS, 0),
                               .scope = STR("get_* refund"),
                               .ordinal = ++t->ordinal,
                               .issued_ms = t->clock_ms,
                               .expires_ms = t->clock_ms + 1000 + below(t, 3600000),
                               .uses_max = (uint32_t)below(t, 4)};
-    o->call.records[0] = event_of(t, &o->arena, "token.minted", o->about % ACTORS, "mint", f->id);
+    o->call.records[0] =
+        event_of(t, &o->arena, "token.minted", trace_of(t, &o->arena), f->actor, "mint", f->id);
     send(t, o, CALL_MINT, slot_of_id(f->id));
 }
 
@@ -78,8 +84,8 @@ static void begin_use(struct story *t, struct op *o)
     const struct token_story *k = &t->tokens[o->about];
     uint64_t dead_before;
     bool is_dead = revoked_view_token(t->views[o->call.home], k->id);
-    bool is_stopped = revoked_view_actor(t->views[o->call.home], tenant(),
-                                         str_from(actor_names[k->actor]), &dead_before);
+    bool is_stopped =
+        revoked_view_actor(t->views[o->call.home], tenant(), actor_name(k->actor, 0), &dead_before);
     if (k->told_minted && k->expires_ms > t->clock_ms)
         must(t, !k->told_revoked || is_dead,
              "a reactor takes a token whose revocation was answered");
@@ -107,32 +113,50 @@ static void begin_revoke(struct story *t, struct op *o)
     send(t, o, CALL_REVOKE, slot_of_id(o->call.token.id));
 }
 
-static void begin_enqueue(struct story *t, struct op *o)
+static void see_actor(const struct story *t, struct op *o, unsigned actor)
 {
-    unsigned actor = (unsigned)below(t, ACTORS), wish = (unsigned)below(t, 4);
+    const struct actor_story *a = &t->actors[actor];
+    o->suspended_when_asked = a->told_suspended && a->changing == 0;
+    o->denied_when_asked = a->told_denied && a->changing == 0;
+    o->changes_when_asked = a->changes;
+}
+
+/* The suspension was answered before this was asked, and nothing has changed since. */
+static bool is_suspended_throughout(const struct story *t, const struct op *o, unsigned actor)
+{
+    return o->suspended_when_asked && o->changes_when_asked == t->actors[actor].changes;
+}
+
+static struct str trace_text(struct op *o)
+{
+    char *text = arena_bytes(&o->arena, TRACE_TEXT);
+    snprintf(text, TRACE_TEXT, "asked-%u", o->trace);
+    return str_from(text);
+}
+
+/* A review of its own, unless one is pending for it. */
+static void ask_for_review(struct story *t, struct op *o)
+{
     struct call *c = &o->call;
     char *action = arena_bytes(&o->arena, 16);
-    snprintf(action, 16, "wish-%u", wish);
-    if (t->review_count == REVIEWS) {
-        op_free(t, o);
-        return;
-    }
-    o->about = actor;
-    o->suspended_when_asked = t->actors[actor].told_suspended && t->actors[actor].changing == 0;
-    o->changes_when_asked = t->actors[actor].changes;
-    struct id id = slot_id(new_id(t), actor_slot(actor));
+    snprintf(action, 16, "wish-%u", o->wish);
+    struct str trace = trace_text(o), actor = actor_name(o->about, o->spelling);
+    unsigned slot = actor_slot(o->about, o->spelling);
+    struct id id = slot_id(new_id(t), slot);
+    o->stage = ASKING;
     c->asker = agent();
-    c->records[0] = event_of(t, &o->arena, "decision", actor, action, id);
-    c->records[1] = event_of(t, &o->arena, "review.enqueued", actor, action, id);
+    c->for_actor = actor;
+    c->records[0] = event_of(t, &o->arena, "decision", trace, actor, action, id);
+    c->records[1] = event_of(t, &o->arena, "review.enqueued", trace, actor, action, id);
     bool brief = chance_in(&t->chance, 3);
     c->enqueue.facts = (struct review_facts){.id = id,
                                              .ordinal = ++t->ordinal,
                                              .tenant = tenant(),
-                                             .subject = str_from(actor_names[actor]),
+                                             .subject = actor,
                                              .principal = c->asker.principal,
                                              .owner = c->asker.owner,
                                              .action = str_from(action),
-                                             .trace_id = STR("trace-of-it"),
+                                             .trace_id = trace,
                                              .enqueued_ms = t->clock_ms,
                                              .expires_ms = t->clock_ms + (brief ? 500 : 1800000),
                                              .good_for_ms = brief ? 500 : 900000,
@@ -140,9 +164,37 @@ static void begin_enqueue(struct story *t, struct op *o)
                                              .requirements = STR("[{\"approvals\":1}]"),
                                              .votes_approved = STR("[[\"review\",\"p\",\"r\"]]"),
                                              .state = REVIEW_PENDING};
-    c->enqueue.facts.binding.bytes[0] = (uint8_t)(wish + 1);
-    c->enqueue.facts.binding.bytes[1] = (uint8_t)(actor + 1); /* a binding covers who asked */
-    send(t, o, CALL_ENQUEUE, actor_slot(actor));
+    c->enqueue.facts.binding.bytes[0] = (uint8_t)(o->wish + 1);
+    c->enqueue.facts.binding.bytes[1] = (uint8_t)(o->about + 1); /* a binding covers who asked */
+    c->enqueue.facts.binding.bytes[2] = (uint8_t)(o->spelling + 1);
+    send(t, o, CALL_ENQUEUE, slot);
+}
+
+/* One is: its decision is of that one. */
+static void share_review(struct story *t, struct op *o)
+{
+    struct call *c = &o->call;
+    struct id review = c->enqueue.facts.id;
+    struct str trace = trace_text(o);
+    o->stage = SHARING;
+    c->records[0] = event_of(t, &o->arena, "decision", trace, c->for_actor, "wish", review);
+    c->enqueue.facts = (struct review_facts){.id = review, .trace_id = trace};
+    send(t, o, CALL_SHARE, slot_of_id(review));
+}
+
+static void begin_enqueue(struct story *t, struct op *o)
+{
+    if (t->review_count == REVIEWS || t->trace_count == TRACES) {
+        op_free(t, o);
+        return;
+    }
+    o->about = (unsigned)below(t, ACTORS);
+    o->spelling = (unsigned)below(t, SPELLINGS);
+    o->wish = (unsigned)below(t, 2);
+    o->trace = t->trace_count++;
+    t->traces[o->trace].slot = actor_slot(o->about, o->spelling);
+    see_actor(t, o, o->about);
+    ask_for_review(t, o);
 }
 
 static void begin_on(struct story *t, struct op *o, unsigned about)
@@ -159,12 +211,16 @@ static void begin_on(struct story *t, struct op *o, unsigned about)
     c->review.deadline_ms = t->clock_ms + below(t, 20000);
     c->review.binding.bytes[0] = (uint8_t)((chance_in(&t->chance, 8) ? 77 : r->wish) + 1);
     c->review.binding.bytes[1] = (uint8_t)(r->actor + 1);
+    c->review.binding.bytes[2] = (uint8_t)(r->spelling + 1);
+    see_actor(t, o, r->actor);
     if (o->kind == OP_REDEEM) {
+        struct str actor = actor_name(r->actor, r->spelling), trace = trace_of(t, &o->arena);
+        c->for_actor = actor;
         o->retry = 1 + below(t, 3);
         c->review.retry.given = true;
         c->review.retry.key.bytes[0] = (uint8_t)o->retry;
-        c->records[0] = event_of(t, &o->arena, "decision", r->actor, "wish", r->id);
-        c->records[1] = event_of(t, &o->arena, "review.redeemed", r->actor, "wish", r->id);
+        c->records[0] = event_of(t, &o->arena, "decision", trace, actor, "wish", r->id);
+        c->records[1] = event_of(t, &o->arena, "review.redeemed", trace, actor, "wish", r->id);
     }
     static const enum call_kind kinds[OP_KINDS] = {[OP_APPROVE] = CALL_APPROVE,
                                                    [OP_DENY] = CALL_DENY,
@@ -185,6 +241,19 @@ static void begin_on_review(struct story *t, struct op *o)
         begin_on(t, o, (unsigned)below(t, t->review_count));
 }
 
+static void begin_find(struct story *t, struct op *o)
+{
+    if (t->trace_count == 0) {
+        op_free(t, o);
+        return;
+    }
+    o->trace = (unsigned)below(t, t->trace_count);
+    o->call.asker = agent();
+    o->call.list.trace_id = trace_text(o);
+    o->call.list.limit = CALL_TRACES_MAX;
+    send(t, o, CALL_REVIEW_FIND, t->traces[o->trace].slot);
+}
+
 static void begin_count(struct story *t, struct op *o)
 {
     o->about = (unsigned)below(t, COUNTERS);
@@ -198,16 +267,35 @@ static void begin_count(struct story *t, struct op *o)
 static void begin_actor(struct story *t, struct op *o)
 {
     o->about = (unsigned)below(t, ACTORS);
-    if (t->actors[o->about].changing > 0 || !chance_in(&t->chance, 4)) {
+    struct actor_story *a = &t->actors[o->about];
+    if (a->changing > 0 || !chance_in(&t->chance, 4)) {
         op_free(t, o);
         return;
     }
-    t->actors[o->about].changing++;
-    t->actors[o->about].changes++;
+    a->changing++;
+    a->changes++;
+    if (o->kind == OP_RESUME) a->told_denied = false;
     o->call.asker = reviewer(0);
-    o->call.actor.actor = str_from(actor_names[o->about]);
+    o->call.actor.actor = actor_name(o->about, a->spelling);
     o->call.actor.reason = STR("because");
-    send(t, o, o->kind == OP_SUSPEND ? CALL_SUSPEND : CALL_RESUME, actor_slot(o->about));
+    send(t, o, o->kind == OP_SUSPEND ? CALL_SUSPEND : CALL_RESUME,
+         actor_slot(o->about, a->spelling));
+}
+
+/* Everybody knows that it is suspended: what it has pending under other spellings. */
+static void deny_spellings(struct story *t, struct op *whole)
+{
+    whole->stage = DENYING;
+    whole->parts_left = t->shard_count;
+    for (unsigned i = 0; i < t->shard_count; i++) {
+        struct op *o = op_new(t, OP_SPELLINGS);
+        o->call.home = whole->call.home;
+        o->about = whole->about;
+        o->whole = whole;
+        o->call.asker = whole->call.asker;
+        o->call.list.actor = actor_name(o->about, t->actors[o->about].spelling);
+        send_to(t, o, CALL_DENY_SPELLINGS, i);
+    }
 }
 
 static void begin(struct story *t)
@@ -216,8 +304,9 @@ static void begin(struct story *t)
         [OP_MINT] = begin_mint,        [OP_USE] = begin_use,           [OP_REVOKE] = begin_revoke,
         [OP_ENQUEUE] = begin_enqueue,  [OP_APPROVE] = begin_on_review, [OP_DENY] = begin_on_review,
         [OP_CANCEL] = begin_on_review, [OP_REDEEM] = begin_on_review,  [OP_WAIT] = begin_on_review,
-        [OP_COUNT] = begin_count,      [OP_SUSPEND] = begin_actor,     [OP_RESUME] = begin_actor};
-    struct op *o = op_new(t, (enum op_kind)below(t, OP_KINDS));
+        [OP_FIND] = begin_find,        [OP_COUNT] = begin_count,       [OP_SUSPEND] = begin_actor,
+        [OP_RESUME] = begin_actor};
+    struct op *o = op_new(t, (enum op_kind)below(t, OP_SPELLINGS));
     beginnings[o->kind](t, o);
 }
 
@@ -227,7 +316,8 @@ static void begin(struct story *t)
 static void record_at_home(struct story *t, struct op *o, struct str delta)
 {
     unsigned p = o->call.home;
-    struct str event = event_of(t, &o->arena, "decision", 0, "get_x", new_id(t));
+    struct str event = event_of(t, &o->arena, "decision", trace_of(t, &o->arena), actor_name(0, 0),
+                                "get_x", new_id(t));
     char *to = reserve(t, p, event.size + delta.size, false);
     o->stage = 1;
     if (to == NULL || chance_in(&t->chance, 10)) { /* no record came of it: it is given back */
@@ -311,22 +401,42 @@ static void told_revoke(struct story *t, const struct op *o)
     if (same && o->call.err == ERR_OK) k->told_revoked = true;
 }
 
-static void told_enqueue(struct story *t, const struct op *o)
+static void told_new_review(struct story *t, const struct op *o)
 {
     const struct review_facts *f = &o->call.enqueue.facts;
-    if (o->call.err != ERR_OK) return;
-    must(t, !o->suspended_when_asked || o->changes_when_asked != t->actors[o->about].changes,
-         "a review was taken of an actor whose suspension was answered");
-    if (o->call.enqueue.same) {
-        sums.self_dedupe++;
-        return;
-    }
     if (t->review_count == REVIEWS) return;
     t->reviews[t->review_count++] = (struct review_story){.id = f->id,
                                                           .actor = o->about,
-                                                          .wish = f->binding.bytes[0] - 1u,
+                                                          .spelling = o->spelling,
+                                                          .wish = o->wish,
                                                           .told_pending = true,
                                                           .expires_ms = f->expires_ms};
+}
+
+/* False: it goes on. */
+static bool told_enqueue(struct story *t, struct op *o)
+{
+    if (o->stage == SHARING && o->call.err == ERR_NOT_FOUND) { /* resolved meanwhile */
+        sums.share_late++;
+        ask_for_review(t, o);
+        return false;
+    }
+    if (o->call.err != ERR_OK) return true;
+    must(t, !is_suspended_throughout(t, o, o->about),
+         "a review was taken of an actor whose suspension was answered");
+    if (o->stage == ASKING && o->call.enqueue.same) {
+        sums.self_dedupe++;
+        share_review(t, o);
+        return false;
+    }
+    t->traces[o->trace].told = true;
+    if (o->stage == ASKING) {
+        told_new_review(t, o);
+        return true;
+    }
+    must(t, !o->was_resolved, "a review was shared whose resolution was answered");
+    sums.shared++;
+    return true;
 }
 
 static void told_resolution(struct story *t, const struct op *o)
@@ -337,6 +447,10 @@ static void told_resolution(struct story *t, const struct op *o)
     if (o->call.err != ERR_OK) return;
     bool repeated = o->call.review.repeated;
     if (o->kind == OP_APPROVE) {
+        must(t,
+             repeated || !o->denied_when_asked ||
+                 t->actors[r->actor].changes != o->changes_when_asked,
+             "an approval for an actor whose suspension was answered");
         must(t, !r->told_denied && !r->told_cancelled,
              "an approval after another outcome was told");
         must(t, repeated || o->call.now_ms < r->expires_ms, "an approval after the deadline");
@@ -372,6 +486,8 @@ static void told_redeem(struct story *t, const struct op *o)
     }
     must(t, o->call.review.binding.bytes[0] == r->wish + 1u, "a redemption of another request");
     must(t, !r->told_redeemed, "an approval was redeemed twice");
+    must(t, !is_suspended_throughout(t, o, r->actor),
+         "a redemption for an actor whose suspension was answered");
     must(t, r->approval_expires_ms == 0 || o->call.now_ms < r->approval_expires_ms,
          "a redemption after the approval's end");
     r->told_redeemed = true;
@@ -420,13 +536,28 @@ static bool told_redemption(struct story *t, struct op *o)
     return true;
 }
 
-static void told_actor(struct story *t, const struct op *o)
+/* The whole of a suspension, or of a resumption; false: it goes on. */
+static bool told_actor(struct story *t, struct op *o)
 {
     struct actor_story *a = &t->actors[o->about];
+    if (o->kind == OP_SUSPEND && o->stage == SUSPENDING && o->call.err == ERR_OK) {
+        deny_spellings(t, o);
+        return false;
+    }
     a->changing--;
-    if (o->call.err != ERR_OK) return;
-    a->told_suspended = o->kind == OP_SUSPEND;
+    if (o->call.err != ERR_OK) return true;
+    a->told_suspended = a->told_denied = o->kind == OP_SUSPEND;
     sums.suspended += a->told_suspended;
+    return true;
+}
+
+static void come_home(struct story *t, struct op *o);
+
+static void told_spellings(struct story *t, const struct op *o)
+{
+    struct op *whole = o->whole;
+    if (o->call.err != ERR_OK) whole->call.err = o->call.err;
+    if (--whole->parts_left == 0) come_home(t, whole);
 }
 
 /* The client's answer; false: the request goes on. */
@@ -437,13 +568,17 @@ static bool tell(struct story *t, struct op *o)
     case OP_COUNT: return told_count(t, o);
     case OP_MINT: told_mint(t, o); return true;
     case OP_REVOKE: told_revoke(t, o); return true;
-    case OP_ENQUEUE: told_enqueue(t, o); return true;
+    case OP_ENQUEUE: return told_enqueue(t, o);
     case OP_APPROVE:
     case OP_DENY:
     case OP_CANCEL: told_resolution(t, o); return true;
     case OP_REDEEM: return told_redemption(t, o);
     case OP_SUSPEND:
-    case OP_RESUME: told_actor(t, o); return true;
+    case OP_RESUME: return told_actor(t, o);
+    case OP_SPELLINGS: told_spellings(t, o); return true;
+    case OP_FIND:
+        if (o->call.err == ERR_OK && o->call.list.count > 0) t->traces[o->trace].told = true;
+        return true;
     case OP_WAIT:
     case OP_KINDS: return true;
     }

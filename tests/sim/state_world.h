@@ -26,6 +26,8 @@ enum {
     REVIEWS = 24,
     COUNTERS = 3,
     ACTORS = 3,
+    SPELLINGS = 2,
+    TRACES = 256,
     TIMES = 256,
     SEGMENT = 1 << 20
 };
@@ -43,7 +45,7 @@ struct token_story {
 
 struct review_story {
     struct id id;
-    unsigned actor, wish; /* who asked for what */
+    unsigned actor, spelling, wish; /* who asked for what */
     bool told_pending, told_approved, told_denied, told_cancelled, told_redeemed;
     bool claimed; /* some redemption was told that it alone may redeem */
     /* answers that were the resolution itself, and no repetition of it */
@@ -58,9 +60,19 @@ struct counter_story {
 };
 
 struct actor_story {
+    unsigned spelling; /* under which it is suspended and resumed */
     bool told_suspended;
+    bool told_denied;  /* with all that it had pending, under any spelling */
     unsigned changing; /* suspends and resumes under way */
     uint64_t changes;  /* all that ever began */
+};
+
+/* What asked for a review, as first or once more. */
+struct trace_story {
+    unsigned slot;    /* of its subject */
+    bool told;        /* which review it was given */
+    bool is_recorded; /* its decision is in the journal that was replayed last */
+    struct id review; /* of that record */
 };
 
 /* ---- the engine, taken apart ---- */
@@ -75,24 +87,32 @@ enum op_kind {
     OP_CANCEL,
     OP_REDEEM,
     OP_WAIT,
+    OP_FIND,
     OP_COUNT,
     OP_SUSPEND,
     OP_RESUME,
+    OP_SPELLINGS, /* a suspension's part at one shard */
     OP_KINDS
 };
 
 enum redeem_stage { DIRECT, CLAIMING, CLAIMED, UNCLAIMING };
+enum enqueue_stage { ASKING, SHARING };
+enum suspend_stage { SUSPENDING, DENYING };
 
 struct op {           /* one client's request */
     struct call call; /* first */
     struct arena arena;
     enum op_kind kind;
     unsigned stage, about; /* which token, review, counter or actor */
+    unsigned spelling, wish, trace;
+    struct op *whole;    /* that this is a part of */
+    unsigned parts_left; /* under way */
     uint64_t retry;
-    bool was_woken; /* it had to wait at the owner */
-    bool at_home;   /* its call is on the way back, or its own record is waited for */
+    bool was_woken;    /* it had to wait at the owner */
+    bool at_home;      /* its call is on the way back, or its own record is waited for */
+    bool was_resolved; /* and that was told, before the review was to be shared */
     /* Of the model's view when it began: */
-    bool suspended_when_asked;
+    bool suspended_when_asked, denied_when_asked;
     uint64_t changes_when_asked;
     uint64_t notice; /* place in the revocation log that all have to have seen */
     struct op *all_next;
@@ -124,6 +144,8 @@ struct story {
     size_t review_count;
     struct counter_story counters[COUNTERS];
     struct actor_story actors[ACTORS];
+    struct trace_story traces[TRACES];
+    unsigned trace_count;
 
     struct buf snapshot; /* entries, each behind its size */
     uint64_t snapshot_position;
@@ -133,7 +155,8 @@ static struct sums {
     struct sim_counts disk;
     uint64_t steps, answers, crossed, crashes, replays, snapshots_used, refused_full;
     uint64_t told[OP_KINDS], none_left, dead, over, self_dedupe, already, not_redeemable, claimed,
-        claimed_after, replayed, woken, expired, suspended, jumps;
+        claimed_after, replayed, woken, expired, suspended, jumps, overtaken, shared, share_late,
+        spellings_denied, traces_found, traces_lost;
 } sums;
 
 static _Noreturn void fail(const struct story *t, const char *what)
@@ -172,8 +195,19 @@ static void refill_chance(struct story *t)
     t->shard_chance.left = sizeof t->shard_chance.pool;
 }
 
-static const char *const actor_names[ACTORS] = {"bot-0", "bot-1", "bot-2"};
-static unsigned actor_slot(unsigned actor) { return actor * 337 % LIMIT_SLOTS; }
+static const char *const actor_names[ACTORS][SPELLINGS] = {
+    {"bot-0", "BOT-0"}, {"bot-1", "Bot-1"}, {"bot-2", "\xef\xbd\x82ot-2"}};
+
+static struct str actor_name(unsigned actor, unsigned spelling)
+{
+    return str_from(actor_names[actor][spelling]);
+}
+
+static unsigned actor_slot(unsigned actor, unsigned spelling)
+{
+    return (actor * 337 + spelling * 511) % LIMIT_SLOTS;
+}
+
 static struct str tenant(void) { return STR("default"); }
 
 static struct asker agent(void)
@@ -217,22 +251,28 @@ static struct op *queue_take(struct queue *q)
 
 /* ---- events ---- */
 
-static struct str event_of(struct story *t, struct arena *arena, const char *kind, unsigned actor,
-                           const char *action, struct id review)
+static struct str trace_of(struct story *t, struct arena *arena)
 {
-    char *ids = arena_bytes(arena, 3 * ID_TEXT), *trace = arena_bytes(arena, TRACE_TEXT);
+    char *trace = arena_bytes(arena, TRACE_TEXT);
+    snprintf(trace, TRACE_TEXT, "trace-%020" PRIu64, ++t->serial);
+    return str_from(trace);
+}
+
+static struct str event_of(struct story *t, struct arena *arena, const char *kind, struct str trace,
+                           struct str actor, const char *action, struct id review)
+{
+    char *ids = arena_bytes(arena, 3 * ID_TEXT);
     char *bytes = arena_bytes(arena, 2048);
     id_write("evt_", new_id(t), ids);
     id_write("req_", new_id(t), ids + ID_TEXT);
     id_write("rev_", review, ids + 2 * ID_TEXT);
-    snprintf(trace, TRACE_TEXT, "trace-%020" PRIu64, ++t->serial);
     struct event e = {.event_id = str_of(ids, ID_TEXT),
                       .request_id = str_of(ids + ID_TEXT, ID_TEXT),
                       .kind = str_from(kind),
                       .tenant_id = tenant(),
                       .timestamp = t->clock_ms,
-                      .trace_id = str_of(trace, strlen(trace)),
-                      .actor = str_from(actor_names[actor]),
+                      .trace_id = trace,
+                      .actor = actor,
                       .action = str_from(action),
                       .decision = STR("human_review"),
                       .rule = STR("review:r"),
@@ -296,11 +336,35 @@ static void park_woken(struct story *t, unsigned p, const struct effects *e, uin
     }
 }
 
+static bool is_told_resolved(const struct story *t, struct id review)
+{
+    for (size_t i = 0; i < t->review_count; i++) {
+        const struct review_story *r = &t->reviews[i];
+        if (id_equal(r->id, review)) return r->told_approved || r->told_denied || r->told_cancelled;
+    }
+    return false;
+}
+
+/* Of a suspension everybody was told since it was asked for, as the engine's owners look. */
+static bool is_overtaken(const struct story *t, unsigned p, const struct call *c)
+{
+    uint64_t dead_before;
+    bool loosens = c->kind == CALL_ENQUEUE || c->kind == CALL_SHARE || c->kind == CALL_REDEEM;
+    return loosens && revoked_view_actor(t->views[p], tenant(), c->for_actor, &dead_before);
+}
+
 /* The owner's part: room, step, record, park the answer on its block. */
 static void step_at_owner(struct story *t, unsigned p, struct op *o)
 {
     struct journal_producer *producer = journal_producer(t->journal, p);
     struct effects *e = &t->effects[p];
+    if (is_overtaken(t, p, &o->call)) {
+        sums.overtaken++;
+        o->at_home = true;
+        o->call.err = ERR_ACTOR_SUSPENDED;
+        park(t, p, o, 0);
+        return;
+    }
     char *to = reserve(t, p, call_record_most(&o->call), call_closes(o->call.kind));
     o->at_home = true; /* from here on it is on its way back */
     if (to == NULL) {
@@ -308,8 +372,10 @@ static void step_at_owner(struct story *t, unsigned p, struct op *o)
         park(t, p, o, 0);
         return;
     }
+    if (o->call.kind == CALL_SHARE) o->was_resolved = is_told_resolved(t, o->call.enqueue.facts.id);
     shard_step(t->shards[p], &o->call, e);
     commit(t, p, to, e);
+    if (o->kind == OP_SPELLINGS) sums.spellings_denied += e->record_count;
     uint64_t place = append_notices(t, e);
     if (place != 0) o->notice = place;
     uint64_t mark = e->record_count > 0   ? journal_mark(producer)
