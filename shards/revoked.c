@@ -27,7 +27,8 @@ enum {
     TABLE_FIRST = 64, /* entries; a power of two */
     /* after a resume: longer than any token lives */
     ACTOR_KEPT_MS = (LIMIT_TOKEN_TTL_SECONDS + 60) * 1000,
-    FOLD_BYTES = 8 << 10, /* of one name, whatever it unfolds to */
+    /* of one name, whatever it unfolds to, and a NUL: no character to more than U+FDFA to 33 */
+    FOLD_BYTES = LIMIT_ID_CHARACTERS * 33 + 1,
 };
 
 struct entry {

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "shards/revoked.h"
 
 enum { NOW = 1000000000 };
@@ -141,6 +142,20 @@ static void who_is_suspended_is_so_in_every_spelling_until_all_that_were_are_res
     revoked_view_take(v, NOW + 2);
     assert_false(revoked_view_actor(v, STR("acme"), STR("bot"), &dead));
     assert_int_equal(dead, NOW + 2); /* tokens of every spelling */
+}
+
+/* No character is more bytes when it is folded than this one, a whole sentence. */
+static void the_longest_name_that_unfolds_the_most_is_suspended_as_any_other(void **state)
+{
+    struct scene *s = *state;
+    char name[3 * LIMIT_ID_CHARACTERS + 1] = "", shorter[sizeof name];
+    uint64_t dead;
+    for (unsigned i = 0; i < LIMIT_ID_CHARACTERS; i++) memcpy(name + 3 * i, "\ufdfa", 3);
+    snprintf(shorter, sizeof shorter, "%s", name + 3);
+    notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", name, NOW);
+    revoked_view_take(s->views[0], NOW);
+    assert_true(revoked_view_actor(s->views[0], STR("acme"), str_from(name), &dead));
+    assert_false(revoked_view_actor(s->views[0], STR("acme"), str_from(shorter), &dead));
 }
 
 static void a_resumed_actor_goes_on_without_its_older_tokens(void **state)
@@ -301,6 +316,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             who_is_suspended_is_so_in_every_spelling_until_all_that_were_are_resumed, set_up,
             tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_longest_name_that_unfolds_the_most_is_suspended_as_any_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_resumed_actor_goes_on_without_its_older_tokens, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
