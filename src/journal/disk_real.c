@@ -171,13 +171,14 @@ static enum err fill_cached(void *state, int file, uint64_t size, uint64_t at)
 
 /* Where each write would otherwise go to new blocks (btrfs), a file keeps those that it was given:
  * what is promised of them holds on a full disk, too. Only an empty file takes it; other file
- * systems refuse it and need it not, or know no such thing (ZFS). */
+ * systems refuse it and need it not, or know no such thing (ZFS). The call means an int, but its number
+ * says long, and old kernels' FUSE copies one. */
 static void stay_in_place(int file)
 {
-    int flags;
-    if (ioctl(file, FS_IOC_GETFLAGS, &flags) != 0) return;
-    flags |= FS_NOCOW_FL;
-    (void)ioctl(file, FS_IOC_SETFLAGS, &flags);
+    int flags[2] = {0};
+    if (ioctl(file, FS_IOC_GETFLAGS, flags) != 0) return;
+    flags[0] |= FS_NOCOW_FL;
+    (void)ioctl(file, FS_IOC_SETFLAGS, flags);
 }
 
 static enum err real_fill(void *state, int file, uint64_t size)
