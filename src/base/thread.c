@@ -6,6 +6,21 @@
 #include "base/check.h"
 #include "base/world.h"
 
+enum { STACK_BYTES = 8 << 20 };
+
+void thread_stacks_take(void)
+{
+    pthread_attr_t usual;
+    size_t size;
+    check(pthread_getattr_default_np(&usual) == 0);
+    check(pthread_attr_getstacksize(&usual, &size) == 0);
+    if (size < STACK_BYTES) {
+        check(pthread_attr_setstacksize(&usual, STACK_BYTES) == 0);
+        check(pthread_setattr_default_np(&usual) == 0);
+    }
+    pthread_attr_destroy(&usual);
+}
+
 bool thread_step_back(int nice)
 {
     const struct sched_param none = {0};

@@ -1,4 +1,4 @@
-/* thread.h - how a thread shares its core with others, and waits for them. */
+/* thread.h - how a thread is started, shares its core with others, and waits for them. */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 
@@ -6,6 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
+
+/* Threads that are started from here on have stacks of at least 8 MiB, the usual size. Otherwise it
+ * would be what `ulimit -s` says, be it so little that a policy which is compiled ends the program.
+ * First thing in main(). */
+void thread_stacks_take(void);
 
 /* From here on the calling thread does not interrupt one that runs, and where others want all of
  * the core it gets the part that `nice` (1 to 19) leaves it: about a quarter at 5, a tenth at 10.

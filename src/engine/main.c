@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/signing.h"
 #include "engine/recovery.h"
@@ -498,6 +499,7 @@ int main(int argc, char **argv)
     struct fault f;
     extern char **environ;
     if (!descriptors_take_standard()) return 1;
+    thread_stacks_take();
     log_init("writ-engine", LOG_INFO);
     enum err err = config_read(PROGRAM_ENGINE, argc, argv, environ, &b.engine.config, &f);
     if (err == ERR_END) return 0;

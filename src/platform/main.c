@@ -4,6 +4,7 @@
 
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "platform/platform.h"
 
 /* 17 with two readers; the rest is for Kafka, the engine's address, and files that are open for a
@@ -32,6 +33,7 @@ int main(int argc, char **argv)
     static struct config config;
     struct fault f;
     if (!descriptors_take_standard()) return 1;
+    thread_stacks_take();
     log_init("writ-platform", LOG_INFO);
     enum err err = config_read(PROGRAM_PLATFORM, argc, argv, environ, &config, &f);
     if (err == ERR_END) return 0;

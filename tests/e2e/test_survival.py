@@ -722,3 +722,14 @@ def test_a_hangup_ends_nothing(stack):
         with stack.at_platform("admin") as wire:
             assert wire.get("/api/v1/policies").status == 200
     assert stack.engine.process.poll() is None and stack.platform.process.poll() is None
+
+
+def test_a_small_stack_ends_no_program(fresh):
+    """Threads would get what `ulimit -s` says, and the first policy that is compiled needs more than a quarter of a megabyte."""
+    small = ["prlimit", f"--stack={256 << 10}"]
+    stack = fresh(engine_prefix=small, platform_prefix=small).start()
+    stack.examples()
+    with stack.at_engine() as wire:
+        refund = {"actor": "invoice_bot", "action": "issue_refund", "confidence": 0.95, "args": {"amount": 5}}
+        assert wire.post(AGENT, refund).json["decision"] == "allow"
+    stack.wait_published()
