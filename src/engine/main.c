@@ -282,9 +282,6 @@ static void take_signals(struct boot *b)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     check(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
     b->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     check(b->signal_fd >= 0);
     loop_fd_start(b->loop, &b->signals, b->signal_fd, LOOP_READ, signalled);
@@ -493,6 +490,14 @@ static void fini(struct boot *b)
     config_fini(&e->config);
 }
 
+/* Before the first line is logged: the log may be a pipe that nobody reads any more. */
+static void ignore_signals(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
+}
+
 int main(int argc, char **argv)
 {
     static struct boot b;
@@ -500,6 +505,7 @@ int main(int argc, char **argv)
     extern char **environ;
     if (!descriptors_take_standard()) return 1;
     thread_stacks_take();
+    ignore_signals();
     log_init("writ-engine", LOG_INFO);
     enum err err = config_read(PROGRAM_ENGINE, argc, argv, environ, &b.engine.config, &f);
     if (err == ERR_END) return 0;

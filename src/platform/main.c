@@ -27,6 +27,14 @@ static void take_signals(void)
     sigaction(SIGTERM, &stop, NULL);
 }
 
+/* Before the first line is logged: the log may be a pipe that nobody reads any more. */
+static void ignore_signals(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
+}
+
 int main(int argc, char **argv)
 {
     extern char **environ;
@@ -34,6 +42,7 @@ int main(int argc, char **argv)
     struct fault f;
     if (!descriptors_take_standard()) return 1;
     thread_stacks_take();
+    ignore_signals();
     log_init("writ-platform", LOG_INFO);
     enum err err = config_read(PROGRAM_PLATFORM, argc, argv, environ, &config, &f);
     if (err == ERR_END) return 0;
@@ -43,9 +52,6 @@ int main(int argc, char **argv)
     }
     log_init("writ-platform", log_level_of(config.log_level));
     config_tell_strays(environ);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
     err = descriptors_for_clients(DESCRIPTORS + DESCRIPTORS_EACH * config.readers,
                                   &config.connections_max, &f);
     if (err == ERR_OK) err = platform_create(&config, &running, &f);

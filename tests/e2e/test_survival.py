@@ -733,3 +733,19 @@ def test_a_small_stack_ends_no_program(fresh):
         refund = {"actor": "invoice_bot", "action": "issue_refund", "confidence": 0.95, "args": {"amount": 5}}
         assert wire.post(AGENT, refund).json["decision"] == "allow"
     stack.wait_published()
+
+
+def test_a_log_that_nobody_reads_ends_no_start(fresh):
+    """Not even where there is something to say before anything else."""
+    stack = fresh(engine_environment={"WRIT_STRAY": "x"}, platform_environment={"WRIT_STRAY": "x"})
+    stack.make_first_keys()
+    unread, log = os.pipe()
+    os.close(unread)
+    for program in stack.platform, stack.engine:
+        program.log = Path(f"/proc/self/fd/{log}")
+        program.tail = str
+        program.start()
+    os.close(log)
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, {"action": "x"}).status == 200
+    stack.wait_published()
