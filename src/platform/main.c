@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/check.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -25,6 +26,11 @@ static void take_signals(void)
     struct sigaction stop = {.sa_handler = signalled, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
+    sigset_t both; /* who started this program may have blocked them */
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    check(pthread_sigmask(SIG_UNBLOCK, &both, NULL) == 0);
 }
 
 /* Before the first line is logged: the log may be a pipe that nobody reads any more. */

@@ -749,3 +749,11 @@ def test_a_log_that_nobody_reads_ends_no_start(fresh):
     with stack.at_engine() as wire:
         assert wire.post(AGENT, {"action": "x"}).status == 200
     stack.wait_published()
+
+
+def test_sigterm_ends_a_program_that_was_started_with_it_blocked(fresh):
+    """A supervisor may block it for itself and forget that this is inherited."""
+    blocked = ["env", "--block-signal=TERM"]
+    stack = fresh(engine_prefix=blocked, platform_prefix=blocked).start()
+    stack.engine.stop()
+    stack.platform.stop()
