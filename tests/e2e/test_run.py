@@ -18,13 +18,13 @@ RUN = harness.TOP / "ops" / "run"
 class Run:
     """ops/run on the programs under test."""
 
-    def __init__(self, data, ignoring_sigint=False):
+    def __init__(self, data, ignoring_sigint=False, environment=None, command=(RUN,), cwd=None, named=None):
         self.data = pathlib.Path(data)
         self.engine_port, self.platform_port = harness.free_port(), harness.free_port()
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("WRIT_")}
+        environment = {**{k: v for k, v in os.environ.items() if not k.startswith("WRIT_")}, **(environment or {})}
         self.process = subprocess.Popen(
-            [RUN, "--data", str(data), "--engine-port", str(self.engine_port), f"--platform-port={self.platform_port}"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment, "WRIT_BIN": str(harness.BIN)},
+            [*command, "--data", named or str(data), "--engine-port", str(self.engine_port), f"--platform-port={self.platform_port}"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment, "WRIT_BIN": str(harness.BIN)}, cwd=cwd,
             preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if ignoring_sigint else None)
         self.printed = []
         for line in self.process.stdout:
@@ -112,6 +112,32 @@ def test_a_script_that_started_it_in_the_background_can_stop_it_too(run):
     """A shell starts what it puts behind with SIGINT ignored."""
     one = run(ignoring_sigint=True)
     assert one.stop(signal.SIGINT) == 0 and one.ended()
+
+
+def test_a_proxy_is_not_asked_for_programs_of_this_machine(run):
+    """It does not reach them, and is nobody to give a key to."""
+    nobody = f"http://127.0.0.1:{harness.free_port()}"
+    one = run(environment={"http_proxy": nobody, "ALL_PROXY": nobody, "no_proxy": ""})
+    assert one.stop() == 0 and one.ended()
+
+
+def test_a_relative_data_directory_is_where_it_was_said(run, tmp_path):
+    """With CDPATH, a shell's cd may go to another of that name, and says where it went."""
+    (tmp_path / "elsewhere" / "data").mkdir(parents=True)
+    one = run(named="data", cwd=tmp_path, environment={"CDPATH": str(tmp_path / "elsewhere")})
+    assert (tmp_path / "data" / "platform.db").exists() and not list((tmp_path / "elsewhere" / "data").iterdir())
+    assert one.stop() == 0 and one.ended()
+
+
+def test_a_path_that_is_too_long_for_a_socket_in_bytes_leaves_tcp(run, tmp_path):
+    one = run("ü" * ((107 - len(f"{tmp_path}//platform.sock")) // 2 + 3), environment={"LC_ALL": "C.UTF-8"})
+    assert not (one.data / "platform.sock").exists()
+    assert one.stop() == 0 and one.ended()
+
+
+def test_it_may_be_given_to_a_shell_where_it_lies(run, tmp_path):
+    one = run(command=("bash", "run"), cwd=RUN.parent)
+    assert one.stop() == 0 and one.ended()
 
 
 @pytest.mark.parametrize("victim", ["writ-engine", "writ-platform"])
