@@ -1,7 +1,6 @@
 #include "shards/reactor.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/ring.h"
+#include "base/thread.h"
 
 enum { INBOX_PLACES = 4096 }; /* sockets accepted and not yet taken; beyond it they are refused */
 
@@ -63,22 +63,9 @@ enum err reactor_create(unsigned index, const struct reactor_ports *ports, void 
     bell_start(r->loop, &r->bell, bell_heard);
     *ret = r; /* before the thread runs: its ports may ask for it */
 
-    sigset_t all, before; /* signals are the main thread's */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&r->thread, NULL, reactor_run, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed != 0) {
-        *ret = NULL;
-        bell_stop(&r->bell);
-        loop_destroy(r->loop);
-        ring_fini(&r->inbox);
-        free(r);
-        return ERR_FULL;
-    }
     char name[16];
     snprintf(name, sizeof name, "reactor-%u", index);
-    pthread_setname_np(r->thread, name);
+    thread_start(&r->thread, name, reactor_run, r);
     return ERR_OK;
 }
 

@@ -36,7 +36,7 @@ struct reactor_ports {
     void (*leave)(void *context); /* on the thread, after the last beat */
 };
 
-/* Starts the thread. `ports` and `context` outlive it. ERR_FULL: no memory, or no thread. */
+/* Starts the thread. `ports` and `context` outlive it. ERR_FULL: no memory. */
 enum err reactor_create(unsigned index, const struct reactor_ports *ports, void *context,
                         struct reactor **ret);
 /* Tells; one teller thread at a time. ERR_FULL: its inbox is full, or there is no

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/world.h"
 #include "pipeline/ingest/consumer_store.h"
 #include "pipeline/ingest/intake.h"
@@ -372,7 +373,6 @@ static void take(struct consumer *c)
 static void *run(void *context)
 {
     struct consumer *c = context;
-    pthread_setname_np(pthread_self(), "consumer");
     while (!atomic_load(&c->stopping)) {
         beat(c);
         follow_lease(c);
@@ -415,7 +415,7 @@ enum err consumer_start(const struct consumer_options *o, struct consumer **ret,
         destroy(c);
         return err;
     }
-    check(pthread_create(&c->thread, NULL, run, c) == 0);
+    thread_start(&c->thread, "consumer", run, c);
     *ret = c;
     return ERR_OK;
 }

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -514,7 +513,6 @@ static void drain_snapshot(struct keep *k)
 static void *run(void *context)
 {
     struct keep *k = context;
-    pthread_setname_np(pthread_self(), "keep");
     k->may_connect = true;
     loop_timer_start(k->loop, &k->tick, TICK_MS, ticked);
     while (!atomic_load(&k->stopping)) {
@@ -608,11 +606,7 @@ enum err keep_start(const struct keep_options *o, struct keep **ret, struct faul
         return err;
     }
     journal_hold(o->journal, o->past->position);
-    sigset_t all, before; /* signals are the main thread's */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    check(pthread_create(&k->thread, NULL, run, k) == 0);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    thread_start(&k->thread, "keep", run, k);
     err = await_claim(k, f);
     if (err != ERR_OK)
         keep_stop(k, 0);

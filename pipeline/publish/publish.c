@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/world.h"
 #include "metrics/metrics.h"
 #include "pipeline/publish/batch.h"
@@ -636,7 +637,6 @@ static void step(struct publisher *p)
 static void *run(void *context)
 {
     struct publisher *p = context;
-    pthread_setname_np(pthread_self(), "publisher");
     while (!is_done(p)) step(p);
     atomic_store(&p->ended, 1);
     futex_wake(&p->ended);
@@ -674,7 +674,7 @@ enum err publish_start(const struct publish_options *options, struct publisher *
     snprintf(p->node, sizeof p->node, "%s", options->node);
     batch_filler_init(&p->filler, options->journal);
     pthread_mutex_init(&p->lock, NULL);
-    check(pthread_create(&p->thread, NULL, run, p) == 0);
+    thread_start(&p->thread, "publisher", run, p);
     *ret = p;
     return ERR_OK;
 }

@@ -1,9 +1,14 @@
 #include "base/thread.h"
 
 #include <sched.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/check.h"
+#include "base/fault.h"
+#include "base/log.h"
 #include "base/world.h"
 
 enum { STACK_BYTES = 8 << 20 };
@@ -19,6 +24,28 @@ void thread_stacks_take(void)
         check(pthread_setattr_default_np(&usual) == 0);
     }
     pthread_attr_destroy(&usual);
+}
+
+static void end_without(const char *name, int number)
+{
+    struct fault f;
+    fault_set(&f, ERR_FULL, "",
+              "the thread %s cannot be started: %s. What bounds threads is ulimit -u, or how many "
+              "tasks a service or container may have; or there is no memory for its stack",
+              name, strerror(number));
+    log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
+    _exit(1);
+}
+
+void thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *context)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    check(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    int failed = pthread_create(ret, NULL, run, context);
+    check(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    if (failed != 0) end_without(name, failed);
+    pthread_setname_np(*ret, name);
 }
 
 bool thread_step_back(int nice)

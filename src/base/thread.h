@@ -12,6 +12,11 @@
  * First thing in main(). */
 void thread_stacks_take(void);
 
+/* Starts a thread that the program cannot be without; it leaves signals to the main thread. Where
+ * the system gives none, that is logged (`cannot_start`) and the process ends with status 1. At
+ * boot, where a crash is as good. `name` has at most 15 bytes: top and perf show it. */
+void thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *context);
+
 /* From here on the calling thread does not interrupt one that runs, and where others want all of
  * the core it gets the part that `nice` (1 to 19) leaves it: about a quarter at 5, a tenth at 10.
  * For work that nobody waits for. False, with errno: the system refused some of it. */

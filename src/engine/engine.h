@@ -209,7 +209,7 @@ struct feed_status {
  * which opens nothing); then follows the platform on its own thread. */
 enum err feed_create(struct engine *e, struct fault *f);
 enum err feed_load(struct engine *e, struct fault *f);
-enum err feed_start(struct engine *e, struct fault *f);
+void feed_start(struct engine *e);
 void feed_status(const struct engine *e, struct feed_status *ret); /* any thread */
 void feed_stop(struct engine *e);    /* while the workers still beat */
 void feed_destroy(struct engine *e); /* once nobody asks for its status any more */

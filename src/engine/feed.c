@@ -418,13 +418,11 @@ enum err feed_load(struct engine *e, struct fault *f)
     return ERR_OK;
 }
 
-enum err feed_start(struct engine *e, struct fault *f)
+void feed_start(struct engine *e)
 {
     struct feed *feed = e->feed;
-    if (pthread_create(&feed->thread, NULL, feed_run, feed) != 0) return fault_plain(f, ERR_FULL);
-    pthread_setname_np(feed->thread, "feed");
+    thread_start(&feed->thread, "feed", feed_run, feed);
     feed->running = true;
-    return ERR_OK;
 }
 
 void feed_status(const struct engine *e, struct feed_status *ret)

@@ -361,11 +361,11 @@ static enum err start_following(struct boot *b, struct fault *f)
 {
     struct engine *e = &b->engine;
     if (b->transport == NULL) return ERR_OK;
-    enum err err = feed_start(e, f);
+    feed_start(e);
     const struct publish_options options = {
         .journal = e->journal, .node = e->node, .transport = b->transport};
     struct publisher *publisher = NULL;
-    if (err == ERR_OK) err = publish_start(&options, &publisher, f);
+    enum err err = publish_start(&options, &publisher, f);
     set_publisher(e, publisher);
     return err;
 }

@@ -2,9 +2,8 @@
  *
  * The writer sleeps until a block is sealed, the syncer until somebody waits for durable or the
  * lazy sync is due, the keeper for a second or until the spare is gone. */
-#include <signal.h>
-
 #include "base/check.h"
+#include "base/thread.h"
 #include "base/world.h"
 #include "journal/scribe.h"
 
@@ -128,17 +127,9 @@ static void *keeper_run(void *context)
 
 void scribe_start(struct scribe *s)
 {
-    /* Signals are for the program's own threads. */
-    sigset_t all, before;
-    sigfillset(&all);
-    check(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-    check(pthread_create(&s->writer, NULL, writer_run, s) == 0);
-    check(pthread_create(&s->syncer, NULL, syncer_run, s) == 0);
-    check(pthread_create(&s->keeper, NULL, keeper_run, s) == 0);
-    check(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-    pthread_setname_np(s->writer, "journal-writer"); /* for top and perf */
-    pthread_setname_np(s->syncer, "journal-syncer");
-    pthread_setname_np(s->keeper, "journal-keeper");
+    thread_start(&s->writer, "journal-writer", writer_run, s);
+    thread_start(&s->syncer, "journal-syncer", syncer_run, s);
+    thread_start(&s->keeper, "journal-keeper", keeper_run, s);
     s->running = true;
 }
 

@@ -102,7 +102,6 @@ static bool look(struct keeper *k)
 static void *run(void *keeper)
 {
     struct keeper *k = keeper;
-    pthread_setname_np(pthread_self(), "keeper");
     do {
         if (!look(k)) break;
     } while (rest(k, LOOK_MS));
@@ -131,7 +130,7 @@ enum err keeper_create(const struct config *c, struct keeper **ret, struct fault
         destroy(k);
         return err;
     }
-    check(pthread_create(&k->thread, NULL, run, k) == 0);
+    thread_start(&k->thread, "keeper", run, k);
     *ret = k;
     return ERR_OK;
 }

@@ -362,9 +362,7 @@ static enum err worker_open(struct work *w, struct worker *k, struct queue *q, c
     k->sheet = metrics_sheet_create();
     enum err err = store_open(path, run == writer_run, &k->store, f);
     if (err != ERR_OK) return err;
-    if (pthread_create(&k->thread, NULL, run, k) != 0)
-        return fault_set(f, ERR_FULL, "", "cannot start the thread %s", name);
-    pthread_setname_np(k->thread, name);
+    thread_start(&k->thread, name, run, k);
     k->running = true;
     return ERR_OK;
 }

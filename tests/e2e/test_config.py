@@ -150,3 +150,23 @@ def test_a_program_with_too_few_descriptors_says_how_many_it_needs(fresh, name):
         assert program.wait() == 2, program.tail()
         last = json.loads(program.tail().splitlines()[-1])
         assert (last["event"], last["why"]) == ("cannot_start", f"ulimit -n is {fewer}, and {needed} are needed")
+
+
+THREADS = {"platform": ["writer", "reader", "reader", "keeper"],
+           "engine": ["journal-writer", "journal-syncer", "journal-keeper", "keep", "reactor-0", "reactor-1", "feed", "publisher"]}
+
+
+@pytest.mark.parametrize("who", THREADS)
+def test_a_program_that_may_not_have_its_threads_says_so(fresh, who):
+    """ulimit -u, or a container's limit of tasks, is met at whichever thread is one too many."""
+    stack = fresh(engine=["--reactors", "2"])
+    stack.make_first_keys()
+    program = getattr(stack, who)
+    for n, name in enumerate(THREADS[who], 1):
+        program.prefix = ["strace", "-D", "-f", "-qqq", "-o", "/dev/null", "-e", "trace=?clone3,clone",
+                          "-e", f"inject=?clone3,clone:error=EAGAIN:when={n}+"]
+        program.start(ready=False)
+        assert program.wait() == 1, program.tail()
+        last = json.loads(program.tail().splitlines()[-1])
+        assert last["event"] == "cannot_start" and "ulimit -u" in last["why"], last
+        assert last["why"].startswith(f"the thread {name} cannot be started: Resource temporarily unavailable"), last
