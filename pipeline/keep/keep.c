@@ -181,6 +181,20 @@ static void *fold_thread(void *context)
     return NULL;
 }
 
+static void fold_failed(struct keep *k)
+{
+    const struct fault *f = &k->folding.fault;
+    if (k->folding.err != ERR_CLOSED) {
+        log_line(LOG_ERROR, "snapshot_failed", "text", f->text, NULL);
+        metric_add(k->sheet, METRIC_SNAPSHOT_FAILURES, 1);
+    }
+    pthread_mutex_lock(&k->lock);
+    k->status.snapshot_fails = k->folding.err != ERR_CLOSED;
+    snprintf(k->status.snapshot_text, sizeof k->status.snapshot_text, "%s", f->text);
+    pthread_mutex_unlock(&k->lock);
+    k->snapshot_due_ms = monotonic_ms() + SNAPSHOT_RETRY_MS;
+}
+
 static void fold_begin(struct keep *k)
 {
     struct journal_totals totals;
@@ -195,23 +209,12 @@ static void fold_begin(struct keep *k)
     atomic_store(&k->folding.ended, false);
     fold_destroy(k->fold);
     k->fold = NULL;
-    if (pthread_create(&k->folding.thread, NULL, fold_thread, k) == 0) return;
+    int number = pthread_create(&k->folding.thread, NULL, fold_thread, k);
+    if (number == 0) return;
     k->folding.running = false;
-    k->snapshot_due_ms = monotonic_ms() + SNAPSHOT_RETRY_MS;
-}
-
-static void fold_failed(struct keep *k)
-{
-    const struct fault *f = &k->folding.fault;
-    if (k->folding.err != ERR_CLOSED) {
-        log_line(LOG_ERROR, "snapshot_failed", "text", f->text, NULL);
-        metric_add(k->sheet, METRIC_SNAPSHOT_FAILURES, 1);
-    }
-    pthread_mutex_lock(&k->lock);
-    k->status.snapshot_fails = k->folding.err != ERR_CLOSED;
-    snprintf(k->status.snapshot_text, sizeof k->status.snapshot_text, "%s", f->text);
-    pthread_mutex_unlock(&k->lock);
-    k->snapshot_due_ms = monotonic_ms() + SNAPSHOT_RETRY_MS;
+    k->folding.err = fault_set(&k->folding.fault, ERR_FULL, "", "its thread cannot be started: %s",
+                               strerror(number));
+    fold_failed(k);
 }
 
 /* What the fold thread made becomes ours. */

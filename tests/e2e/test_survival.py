@@ -757,3 +757,22 @@ def test_sigterm_ends_a_program_that_was_started_with_it_blocked(fresh):
     stack = fresh(engine_prefix=blocked, platform_prefix=blocked).start()
     stack.engine.stop()
     stack.platform.stop()
+
+
+def test_a_snapshot_whose_thread_cannot_be_started_is_told(fresh):
+    """Else the journal would grow for good, and nobody would know why."""
+    stack = started(fresh, engine=["--snapshot.seconds", "1"])
+    none = subprocess.Popen(["strace", "-f", "-qqq", "-o", "/dev/null", "-e", "trace=?clone3,clone",
+                             "-e", "inject=?clone3,clone:error=EAGAIN", "-p", str(stack.engine.pid)])
+
+    def snapshot():
+        with stack.at_engine() as wire:
+            assert wire.post(AGENT, {"action": "get_x"}).status == 200
+        with harness.Wire(stack.engine.address) as wire:
+            return wire.get("/healthz").json["checks"]["snapshot"]
+    said = harness.eventually(lambda: (text := snapshot()) != "ok" and text, "it says so")
+    assert "its thread cannot be started: Resource temporarily unavailable" in said, said
+    none.terminate()
+    none.wait(harness.PATIENCE)
+    stack.engine.stop()
+    assert '"event":"snapshot","text":"as of' in stack.engine.tail(), "the next try makes one"
