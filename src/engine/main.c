@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/signing.h"
@@ -490,14 +491,6 @@ static void fini(struct boot *b)
     config_fini(&e->config);
 }
 
-/* Before the first line is logged: the log may be a pipe that nobody reads any more. */
-static void ignore_signals(void)
-{
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
-}
-
 int main(int argc, char **argv)
 {
     static struct boot b;
@@ -505,7 +498,7 @@ int main(int argc, char **argv)
     extern char **environ;
     if (!descriptors_take_standard()) return 1;
     thread_stacks_take();
-    ignore_signals();
+    signals_ignore();
     log_init("writ-engine", LOG_INFO);
     enum err err = config_read(PROGRAM_ENGINE, argc, argv, environ, &b.engine.config, &f);
     if (err == ERR_END) return 0;

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/thread.h"
 #include "platform/platform.h"
 
@@ -33,14 +34,6 @@ static void take_signals(void)
     check(pthread_sigmask(SIG_UNBLOCK, &both, NULL) == 0);
 }
 
-/* Before the first line is logged: the log may be a pipe that nobody reads any more. */
-static void ignore_signals(void)
-{
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
-}
-
 int main(int argc, char **argv)
 {
     extern char **environ;
@@ -48,7 +41,7 @@ int main(int argc, char **argv)
     struct fault f;
     if (!descriptors_take_standard()) return 1;
     thread_stacks_take();
-    ignore_signals();
+    signals_ignore();
     log_init("writ-platform", LOG_INFO);
     enum err err = config_read(PROGRAM_PLATFORM, argc, argv, environ, &config, &f);
     if (err == ERR_END) return 0;
