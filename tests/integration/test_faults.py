@@ -129,7 +129,7 @@ def test_a_power_cut_under_both_programs_loses_nothing_that_was_answered(fleet, 
         one.platform.start()
         one.engine.start()
     verdict = one.check()
-    assert verdict.answered > 100 and not verdict.refused, verdict.refused
+    assert verdict.answered > 100 and {status for status, _ in verdict.refused} <= {503}, verdict.refused
     one.stop()
 
 
