@@ -142,7 +142,7 @@ static void a_well_summed_header_that_makes_no_sense_is_refused(void **state)
 static void a_header_that_promises_more_than_a_frame_has_is_refused_alone(void **state)
 {
     (void)state;
-    char bytes[FRAME_ALIGN_BYTES];
+    char bytes[FRAME_ALIGN_BYTES] = {0};
     struct frame f = {.segment = 7, .first_seq = 5, .body_bytes = 16, .count = 3};
     frame_encode(&f, bytes);
     assert_int_equal(frame_read_header(bytes, 7, &f), ERR_CORRUPT);
