@@ -14,9 +14,12 @@ platform has confirmed every record; the engine's CPU time (whole process, to th
 the requests that were answered. `vs_nginx` is nginx's CPU time per request by the engine's, of
 the same round: above 1 the engine is the cheaper one. Every figure is the median of the rounds.
 
-Rows over TCP have a floor, too (tests/bench/http_floor.c): our HTTP server alone, taking the same
-POSTs and answering a constant behind a gate that opens after each beat. What is left between the
-floor and the gate is what a decision, its record and its way to the platform may cost together.
+Rows over TCP have two floors, too (tests/bench/http_floor.c). "floor" is our HTTP server alone,
+taking the same POSTs and answering a constant behind a gate that opens after each beat. "asked" does
+on top of that what is asked of every engine, whatever it decides (asked.h): jsmn reads the body; two
+SHA-256 are taken; as many bytes as a record has go into a block that is hashed and written once a
+beat; as many as an event has are sent once. What is left between that and the gate is all that keys,
+JSON, policies, the making of records and the way between threads may cost together.
 
   row            durability  connections  depth   gate
   written_c64    written      64           1      0.75
@@ -46,9 +49,11 @@ import platform as machine
 import random
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -57,6 +62,7 @@ sys.path.insert(0, str(TOP / "tests" / "e2e"))
 import bench_stack  # noqa: E402
 import bench_state  # noqa: E402
 import bench_swap  # noqa: E402
+import canonical  # noqa: E402
 import harness  # noqa: E402
 
 ROWS = {  # name: durability, connections, depth, over a Unix socket, gate
@@ -74,9 +80,11 @@ BODIES = 20000
 OUTCOME_SHARE = 0.05
 SNAPSHOT_THREADS = ("fold",) # they live while they make one
 QUIET_SECONDS = 0.3
+SEGMENT_BYTES = 64 << 20
 PROCESS_CLOCK = 2 # of another process: clock_getcpuclockid(3) makes it so from the pid
 REVIEW_EVERY = 16  # one in so many requests; they stay pending and are state that a row piles up
 OUTCOMES = ("allow", "deny", "human_review", "compute")
+FLOORS = ("floor", "asked")
 
 
 def fail(sentence):
@@ -254,9 +262,33 @@ class Floor(Constant):
 
     path = "/x"
 
-    def __init__(self, body_bytes):
+    def __init__(self, body_bytes, *asked):
         self.port = harness.free_port()
-        super().__init__(harness.BIN / "http_floor", self.port, body_bytes)
+        super().__init__(harness.BIN / "http_floor", self.port, body_bytes, *asked)
+
+
+class Asked(Floor):
+    """The same with what is asked of every engine, in as many bytes as this one makes of a request."""
+
+    def __init__(self, folder, body_bytes, request_bytes):
+        path, segment = folder / "asked.sock", folder / "asked.segment"
+        path.unlink(missing_ok=True)
+        with open(segment, "wb") as file:
+            file.write(bytes(SEGMENT_BYTES))
+            os.fsync(file.fileno())
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            super().__init__(body_bytes, segment, path, *request_bytes)
+            sender, _ = listener.accept()
+        threading.Thread(target=self.read, args=(sender,), daemon=True).start()
+
+    def read(self, sender):
+        """As the platform does, on its core."""
+        os.sched_setaffinity(0, {1})  # of this thread alone
+        room = bytearray(1 << 18)
+        while sender.recv_into(room):
+            pass
 
 
 class Nginx(Constant):
@@ -360,6 +392,8 @@ class Bench:
         now = stack.metrics(stack.engine)
         result["syncs"] = now["writ_engine_journal_syncs_total"] - metrics["writ_engine_journal_syncs_total"]
         result["crossed"] = now["writ_engine_calls_crossed_total"] - metrics["writ_engine_calls_crossed_total"]
+        result["records"] = now["writ_engine_journal_seq"] - metrics["writ_engine_journal_seq"]
+        result["journal_bytes"] = now["writ_engine_journal_bytes_total"] - metrics["writ_engine_journal_bytes_total"]
         return result
 
     def engine_round(self, stack, row, seconds):
@@ -367,6 +401,18 @@ class Bench:
         address = f"unix:{stack.folder}/engine.sock" if unix else f"127.0.0.1:{stack.engine.port}"
         _, connections, depth, _, _ = ROWS[row]
         return self.engine_turn(stack, address, self.bodies, connections, depth, seconds, key_file=stack.folder / "agent.key")
+
+    def request_bytes(self, stack, result):
+        """Of a record, its event and what outputHash is of: means over the requests of this turn."""
+        with stack.at_platform("auditor") as wire:
+            events = [entry["event"] for entry in wire.get("/api/v1/audit?limit=500&exact=true").json["events"]]
+
+        def mean_bytes(values):
+            return statistics.mean(len(canonical.canonical(value).encode()) for value in values)
+
+        outcomes = [canonical.outcome(event) for event in events if event["kind"] == "decision"]
+        return (round(result["journal_bytes"] / result["replies"]), round(mean_bytes(events) * result["records"] / result["replies"]),
+                round(mean_bytes(outcomes)))
 
     def constant_round(self, server, row, seconds):
         """The same POSTs to a server that answers a constant."""
@@ -381,17 +427,20 @@ class Bench:
     def measure(self, row):
         seconds, rounds, is_unix = self.options.seconds, self.options.rounds, ROWS[row][3]
         stack = self.start(ROWS[row][0], *ENGINE_OPTIONS.get(row, ()))
-        nginx = floor = None
+        servers = {}
         try:
             warm = self.engine_round(stack, row, min(seconds, 0.5))
             body_bytes = round(warm["body_bytes"] / warm["replies"])
-            nginx, floor = Nginx(self.folder, body_bytes), None if is_unix else Floor(body_bytes)
-            self.constant_round(nginx, row, 0.2)
-            results = {"engine": [], "nginx": [], "floor": []}
-            pids = {"engine": [stack.engine.pid], "nginx": nginx.pids(), "floor": floor.pids() if floor else []}
-            turns = {"engine": lambda: self.engine_round(stack, row, seconds), "nginx": lambda: self.constant_round(nginx, row, seconds)}
-            if floor:
-                turns["floor"] = lambda: self.constant_round(floor, row, seconds)
+            servers = {"nginx": Nginx(self.folder, body_bytes)}
+            if not is_unix:
+                servers["floor"] = Floor(body_bytes)
+                servers["asked"] = Asked(self.folder, body_bytes, self.request_bytes(stack, warm))
+            self.constant_round(servers["nginx"], row, 0.2)
+            turns = {"engine": lambda: self.engine_round(stack, row, seconds)}
+            for name, server in servers.items():
+                turns[name] = functools.partial(self.constant_round, server, row, seconds)
+            pids = {"engine": [stack.engine.pid], **{name: server.pids() for name, server in servers.items()}}
+            results = {name: [] for name in turns}
             for number in range(rounds):
                 for turn in turns if number % 2 == 0 else reversed(turns):
                     others = [pid for name in turns if name != turn for pid in pids[name]]
@@ -405,11 +454,10 @@ class Bench:
             stack.engine.stop()
             stack.platform.stop()
         finally:
-            for other in (nginx, floor):
-                if other:
-                    other.end()
+            for server in servers.values():
+                server.end()
             stack.close()
-        return self.summary(row, ours, results["nginx"], results["floor"])
+        return self.summary(row, ours, results["nginx"], {name: results.get(name) for name in FLOORS})
 
     def summary(self, row, ours, theirs, floors):
         decisions = {name: sum(r["decisions"][name] for r in ours) for name in OUTCOMES}
@@ -432,8 +480,9 @@ class Bench:
             "vs_nginx_min": round(min(ratios), 3), "vs_nginx_max": round(max(ratios), 3),
             "nginx_req_s": round(median(theirs, "req_s")), "nginx_p50_ms": round(median(theirs, "p50_ms"), 3),
             "nginx_p99_ms": round(median(theirs, "p99_ms"), 3), "nginx_cpu_us": round(median(theirs, "cpu_us"), 2),
-            "floor_cpu_us": round(median(floors, "cpu_us"), 2) if floors else None,
-            "floor_vs_nginx": round(statistics.median(n["cpu_us"] / f["cpu_us"] for n, f in zip(theirs, floors)), 3) if floors else None,
+            **{f"{name}_cpu_us": round(median(them, "cpu_us"), 2) if them else None for name, them in floors.items()},
+            **{f"{name}_vs_nginx": round(statistics.median(n["cpu_us"] / f["cpu_us"] for n, f in zip(theirs, them)), 3) if them else None
+               for name, them in floors.items()},
             "syncs_per_s": round(statistics.median(r["syncs"] / r["seconds"] for r in ours)),
             "requests": replies, "rounds": len(ours), "gate": ROWS[row][4],
             "body_bytes": round(sum(r["body_bytes"] for r in ours) / replies),
@@ -459,14 +508,15 @@ def processor():
 
 def print_table(rows):
     head = (f"{'row':<14}{'durability':>11}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'CPU us':>8}{'nginx us':>9}"
-            f"{'vs nginx':>9}{'(min-max)':>14}{'gate':>6}{'floor us':>9}{'vs nginx':>9}{'nginx r/s':>11}{'syncs/s':>9}  allow/deny/review/compute %")
+            f"{'vs nginx':>9}{'(min-max)':>14}{'gate':>6}" + "".join(f"{f'{name} us':>9}{'vs nginx':>9}" for name in FLOORS) +
+            f"{'nginx r/s':>11}{'syncs/s':>9}  allow/deny/review/compute %")
     print(head)
     for r in rows:
         shares = "/".join(f"{100 * r['outcomes'][name]:.0f}" for name in OUTCOMES)
         gate = f"{r['gate']:.2f}" if r["gate"] else ""
-        floor = f"{r['floor_cpu_us']:>9.2f}{r['floor_vs_nginx']:>9.2f}" if r["floor_cpu_us"] else " " * 18
+        floors = "".join(f"{r[f'{name}_cpu_us']:>9.2f}{r[f'{name}_vs_nginx']:>9.2f}" if r[f"{name}_cpu_us"] else " " * 18 for name in FLOORS)
         print(f"{r['name']:<14}{r['durability']:>11}{r['req_s']:>9}{r['p50_ms']:>9.3f}{r['p99_ms']:>9.3f}{r['cpu_us']:>8.2f}"
-              f"{r['nginx_cpu_us']:>9.2f}{r['vs_nginx']:>9.2f}{r['vs_nginx_min']:>7.2f}-{r['vs_nginx_max']:<6.2f}{gate:>6}{floor}"
+              f"{r['nginx_cpu_us']:>9.2f}{r['vs_nginx']:>9.2f}{r['vs_nginx_min']:>7.2f}-{r['vs_nginx_max']:<6.2f}{gate:>6}{floors}"
               f"{r['nginx_req_s']:>11}{r['syncs_per_s']:>9}  {shares}")
 
 

@@ -1,11 +1,13 @@
 /* http_floor.c - what the transport alone costs: one loop, one server, a fixed answer.
  *
- *   http_floor PORT [BYTES]
+ *   http_floor PORT [BYTES [SEGMENT SOCKET RECORD EVENT OUTCOME]]
  *
  * POST /x answers 200 with BYTES (600) of JSON. Every reply waits for a mark that is released after
- * its beat, as the reactor's replies wait for the journal. On SIGINT or SIGTERM it prints requests,
- * CPU microseconds per request and beats, then ends. ops/bench measures it beside nginx and the
- * engine: no engine on this transport can cost less. */
+ * its beat, as the reactor's replies wait for the journal. With a file, a socket that somebody reads
+ * from, and how many bytes of record, event and outcome a request makes, it does what is asked of
+ * every engine (asked.h), too. On SIGINT or SIGTERM it prints requests, CPU microseconds per request
+ * and beats, then ends. ops/bench measures both beside nginx and the engine: no engine on this
+ * transport can cost less. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "asked.h"
 #include "base/check.h"
 #include "http/server.h"
 
@@ -21,6 +24,8 @@ static volatile sig_atomic_t stopped;
 static uint64_t requests, beats;
 static char body[16 << 10];
 static size_t body_bytes = 600;
+static struct asked asked;
+static bool does_asked;
 
 static void on_signal(int number)
 {
@@ -32,6 +37,7 @@ static void handle(void *context, struct http_exchange *x)
 {
     (void)context;
     requests++;
+    if (does_asked) asked_request(&asked, x);
     struct http_reply r = {
         .status = 200, .body = str_of(body, body_bytes), .gate = {.lane = 1, .mark = beats + 1}};
     http_reply(x, &r);
@@ -79,16 +85,36 @@ static void report(void)
            system_us / count, count / (double)(beats > 0 ? beats : 1));
 }
 
+static bool read_bytes(const char *text, size_t least, size_t most, size_t *ret)
+{
+    uint64_t value;
+    if (!str_to_u64(str_from(text), &value) || value < least || value > most) return false;
+    *ret = (size_t)value;
+    return true;
+}
+
+static bool read_arguments(int count, char **arguments, uint16_t *ret_port)
+{
+    size_t port;
+    if (count != 2 && count != 3 && count != 8) return false;
+    if (!read_bytes(arguments[1], 1, 65535, &port)) return false;
+    *ret_port = (uint16_t)port;
+    if (count > 2 && !read_bytes(arguments[2], 16, sizeof body, &body_bytes)) return false;
+    does_asked = count == 8;
+    return !does_asked ||
+           (read_bytes(arguments[5], 2 * SHA256_HEX, ASKED_PART_BYTES, &asked.record_bytes) &&
+            read_bytes(arguments[6], 2 * SHA256_HEX, ASKED_PART_BYTES, &asked.event_bytes) &&
+            read_bytes(arguments[7], 2 * SHA256_HEX, ASKED_PART_BYTES, &asked.outcome_bytes));
+}
+
 int main(int count, char **arguments)
 {
-    uint64_t port, bytes = body_bytes;
-    bool is_fine = count >= 2 && str_to_u64(str_from(arguments[1]), &port) && port <= 65535;
-    if (count > 2) is_fine = is_fine && str_to_u64(str_from(arguments[2]), &bytes);
-    if (!is_fine || bytes < 16 || bytes > sizeof body) {
-        fprintf(stderr, "usage: http_floor PORT [BYTES], 16 to %zu of them\n", sizeof body);
+    uint16_t port;
+    if (!read_arguments(count, arguments, &port)) {
+        fprintf(stderr, "usage: http_floor PORT [BYTES [SEGMENT SOCKET RECORD EVENT OUTCOME]]\n");
         return 2;
     }
-    body_bytes = (size_t)bytes;
+    if (does_asked) asked_open(&asked, arguments[3], arguments[4]);
     memset(body, ' ', body_bytes);
     memcpy(body, "{\"ok\":true", 10);
     body[body_bytes - 1] = '}';
@@ -108,13 +134,15 @@ int main(int count, char **arguments)
                                  .write_ms = 10000};
     struct loop *loop = loop_create();
     struct door door = {.server = http_server_create(loop, &service, &limits)};
-    loop_fd_start(loop, &door.watch, listen_on((uint16_t)port), LOOP_READ, door_ready);
+    loop_fd_start(loop, &door.watch, listen_on(port), LOOP_READ, door_ready);
     while (!stopped) {
         loop_beat(loop, true);
+        if (does_asked) asked_seal(&asked);
         beats++;
         http_server_release(door.server, beats, 0);
     }
     report();
+    if (does_asked) asked_close(&asked);
     loop_fd_stop(loop, &door.watch);
     close(door.watch.fd);
     http_server_destroy(door.server);

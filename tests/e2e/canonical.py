@@ -105,9 +105,13 @@ def input_hash(body):
     return digest(loads(body))
 
 
+def outcome(event):
+    """What outputHash is taken of, from a stored decision event (as queried: "" stands for absent)."""
+    return {name: event[name] for name in OUTCOME if event.get(name) not in (None, "")}
+
+
 def output_hash(event):
-    """outputHash recomputed from a stored decision event (as queried: "" stands for absent)."""
-    return digest({name: event[name] for name in OUTCOME if event.get(name) not in (None, "")})
+    return digest(outcome(event))
 
 
 def binding_hash(question, tenant, actor=None, names=("confidence", "trace_id", "acting_for", "scope")):
