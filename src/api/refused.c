@@ -58,6 +58,11 @@ void refused_note(struct refused *r, const struct http_exchange *x, const struct
          1);
 }
 
+void refused_note_ended(struct refused *r, struct id key, enum err err)
+{
+    note(r, &key, false, err, 1);
+}
+
 void refused_note_token(struct refused *r, const struct token_claims *t, enum err err)
 {
     size_t at = 0;

@@ -31,6 +31,8 @@ struct refused {
 /* `err` is what the client was told; `keys` are those that there are. */
 void refused_note(struct refused *r, const struct http_exchange *x, const struct key_table *keys,
                   enum err err);
+/* Of a key that held when it was shown, and has ended since. */
+void refused_note_ended(struct refused *r, struct id key, enum err err);
 void refused_note_token(struct refused *r, const struct token_claims *t, enum err err);
 /* The last source is recorded. */
 void refused_drop(struct refused *r);

@@ -73,6 +73,14 @@ static void judge_key(struct job *j)
     buf_clear(&j->reply);
 }
 
+/* Refused by the writer, by judge_key(), or where it waited for a change. */
+static void note_ended_key(const struct job *j)
+{
+    struct id key;
+    if (err_status(j->err) == 401 && id_read("key_", j->actor.key_id, &key))
+        auth_failed_note_ended(j->platform, key, j->err);
+}
+
 void job_answer(struct job *j)
 {
     if (j->err == ERR_OK && j->reply.overflow)
@@ -87,6 +95,7 @@ void job_answer(struct job *j)
     if (j->err != ERR_OK) j->err = public_err(j);
     judge_key(j);
     if (j->err != ERR_OK) {
+        note_ended_key(j);
         j->fault.err = j->err;
         send_fault(j);
         return;

@@ -15,6 +15,12 @@ void auth_failed_note(void *context, const struct http_exchange *x, enum err err
     refused_note(&p->refused, x, p->keys, err);
 }
 
+void auth_failed_note_ended(struct platform *p, struct id key, enum err err)
+{
+    metric_add(p->sheet, METRIC_PLATFORM_AUTH_FAILED, 1);
+    refused_note_ended(&p->refused, key, err);
+}
+
 static void record(struct job *j, struct store *s)
 {
     const struct auth_failed *a = j->detail;

@@ -162,6 +162,8 @@ void job_back(struct job *j);
 /* ---- refused credentials (auth_failed.c) ---- */
 
 void auth_failed_note(void *context, const struct http_exchange *x, enum err err);
+/* The key was admitted, and had ended when its answer was made. */
+void auth_failed_note_ended(struct platform *p, struct id key, enum err err);
 void auth_failed_record(struct platform *p);
 
 #endif

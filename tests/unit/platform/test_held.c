@@ -236,6 +236,35 @@ static void an_engine_whose_key_expires_while_it_waits_is_told_so(void **state)
     assert_refused(r, 401, "credential_expired", NULL);
 }
 
+/* How often the key was refused, as the trail has it; whatever is not recorded yet is at the end. */
+static uint64_t refusals_recorded(struct rig *r, const char *key_id)
+{
+    uint64_t count = 0;
+    rig_stop(r);
+    rig_start(r);
+    get(r, ROOT, "/api/v1/audit?tenant_id=default&kind=auth.failed");
+    assert_status(r, 200);
+    const struct json *events = json_get(r->json, STR("events"));
+    for (const struct json *e = events->child; e != NULL; e = e->next)
+        if (str_equal(json_text(e, STR("key_id")), str_from(key_id)))
+            count += json_u64(e, STR("count"), 0);
+    return count;
+}
+
+static void a_key_that_ended_while_it_waited_is_recorded_as_refused(void **state)
+{
+    struct rig *r = *state;
+    struct asker a;
+    asker_make(&a, r, ADMIN_OF_ALL);
+    asker_ask(&a, "/api/v1/audit?tenant_id=default");
+    assert_int_equal(revoke_by(r, r->keys[ROOT], a.id), 200);
+    go_on(r);
+    pthread_join(a.thread, NULL);
+    assert_refused(&a.rig, 401, "credential_revoked", NULL);
+    asker_end(&a);
+    assert_int_equal(refusals_recorded(r, a.id), 1);
+}
+
 /* The engines that are behind when somebody's key is revoked now. */
 static struct str revoke_one(struct rig *r)
 {
@@ -272,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_read_is_not_told_to_a_key_that_was_revoked_meanwhile),
         TEST(what_is_read_is_not_told_to_a_key_that_has_expired_meanwhile),
+        TEST(a_key_that_ended_while_it_waited_is_recorded_as_refused),
         TEST(who_holds_is_told_what_was_read),
         TEST(what_a_key_has_changed_is_told_to_it_though_it_ends_itself),
         TEST(an_engine_whose_key_expires_while_it_waits_is_told_so),
