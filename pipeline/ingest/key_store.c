@@ -267,16 +267,24 @@ static enum err copy_row(const struct key *k, struct key **ret, struct fault *f)
     return err;
 }
 
+/* As of now: the rotation may have waited. */
+static enum err check_lives(const struct key *old, struct fault *f)
+{
+    switch (key_in_force(old, world_expiry_ms(world_now_ms()))) {
+    case ERR_OK: return ERR_OK;
+    case ERR_CREDENTIAL_REVOKED:
+        return fault_set(f, ERR_KEY_ENDED, "", "the key was revoked: make a new one");
+    default: return fault_set(f, ERR_KEY_ENDED, "", "the key has expired: make a new one");
+    }
+}
+
 static enum err rotate_step(struct store *s, const struct pepper *p, struct rotation *r,
                             uint64_t overlap_ms, const struct actor *by, struct key_result *ret,
                             struct fault *f)
 {
     struct key *old = r->old;
-    if (old->revoked_at != 0)
-        return fault_set(f, ERR_KEY_ENDED, "", "the key was revoked: make a new one");
-    if (old->expires_at != 0 && by->now_ms >= old->expires_at)
-        return fault_set(f, ERR_KEY_ENDED, "", "the key has expired: make a new one");
-    enum err err = copy_row(old, &r->fresh, f);
+    enum err err = check_lives(old, f);
+    if (err == ERR_OK) err = copy_row(old, &r->fresh, f);
     if (err != ERR_OK) return err;
     uint64_t lives_until =
         str_is_absent(old->replaced_by) ? old->expires_at : old->original_expires_at;

@@ -59,12 +59,31 @@ static void a_key_that_expired_while_its_change_waited_makes_none(void **state)
     assert_int_equal(rig_number(r, "SELECT count(*) FROM keys WHERE revoked_at IS NULL"), 2);
 }
 
+/* A successor ends when it does, and so would have ended before it was made. */
+static void a_key_that_expired_while_its_rotation_waited_has_no_successor(void **state)
+{
+    struct rig *r = *state;
+    const uint64_t now_ms = world_now_ms();
+    const struct actor by = {
+        .principal = STR("root"), .key_id = STR(KEY_1), .now_ms = now_ms - 10000};
+    const struct pepper pepper = {0};
+    struct key_rotation wanted = {.everywhere = true, .overlap_ms = 3600000};
+    struct key_result result;
+    rig_key(r, KEY_1, "");
+    key_until(r, KEY_2, now_ms - 5000);
+    assert_true(id_read("key_", STR(KEY_2), &wanted.id));
+    assert_int_equal(key_store_rotate(r->store, &pepper, &wanted, &by, &r->out, &result, &r->fault),
+                     ERR_KEY_ENDED);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM keys"), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_key_begins_a_change_as_long_as_it_holds),
         TEST(a_key_that_was_revoked_or_is_gone_begins_none),
         TEST(a_key_that_expired_while_its_change_waited_makes_none),
+        TEST(a_key_that_expired_while_its_rotation_waited_has_no_successor),
     };
     return rig_run(tests);
 }
