@@ -298,6 +298,14 @@ static void print_arrivals(struct cli *c, const struct json *items, struct seen 
     fflush(c->out);
 }
 
+/* A page goes on behind its last review, to younger ones. */
+static int check_next(struct cli *c, const struct json *items, uint64_t cursor, uint64_t next)
+{
+    bool goes_on = json_is_array(items) && items->count > 0 && next > cursor;
+    if (next == 0 || goes_on) return DONE;
+    return cli_complain(c, REFUSED, "what the engine answers does not come to an end");
+}
+
 /* Looks once a second at the youngest page. What comes later comes behind it, so a page that was
  * full once need not be looked at again, however many wait. */
 static int queue_watch(struct cli *c, const struct arguments *a)
@@ -313,8 +321,11 @@ static int queue_watch(struct cli *c, const struct arguments *a)
         code = list_page(c, a, STR("pending"), from, arena_printf(&c->arena, "%d", WATCH_PAGE),
                          &reply);
         if (code != DONE) break;
-        print_arrivals(c, json_get(reply.root, STR("items")), &seen);
+        const struct json *items = json_get(reply.root, STR("items"));
+        print_arrivals(c, items, &seen);
         uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
+        code = check_next(c, items, cursor, next);
+        if (code != DONE) break;
         arena_reset(&c->arena);
         if (next != 0) {
             cursor = next;

@@ -124,6 +124,29 @@ static void watching_goes_through_the_pages_and_prints_each_review_once(void **s
     rig_destroy(r);
 }
 
+static void watching_what_goes_on_where_it_was_is_given_up(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"items\":[" ITEM(ID, "") "],\"next_cursor\":5}");
+    peer_will_answer(r->peer, 200, NULL, "{\"items\":[" ITEM(ID, "") "],\"next_cursor\":5}");
+    peer_will_answer(r->peer, 200, NULL, "{\"items\":[],\"next_cursor\":0}");
+    assert_int_equal(RUN(r, "queue", "watch", "--once"), REFUSED);
+    assert_has(r->err, "does not come to an end");
+    rig_destroy(r);
+}
+
+static void watching_what_goes_on_without_a_review_is_given_up(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"items\":[],\"next_cursor\":5}");
+    peer_will_answer(r->peer, 200, NULL, "{\"items\":[],\"next_cursor\":0}");
+    assert_int_equal(RUN(r, "queue", "watch", "--once"), REFUSED);
+    assert_has(r->err, "does not come to an end");
+    rig_destroy(r);
+}
+
 /* ---- token ---- */
 
 static void a_token_is_minted_from_words_and_printed_alone(void **state)
@@ -352,6 +375,8 @@ int main(void)
         cmocka_unit_test(waiting_asks_again_until_the_review_is_resolved),
         cmocka_unit_test(a_vote_carries_its_note_and_who_gives_it),
         cmocka_unit_test(watching_goes_through_the_pages_and_prints_each_review_once),
+        cmocka_unit_test(watching_what_goes_on_where_it_was_is_given_up),
+        cmocka_unit_test(watching_what_goes_on_without_a_review_is_given_up),
         cmocka_unit_test(a_token_is_minted_from_words_and_printed_alone),
         cmocka_unit_test(a_token_that_would_not_be_as_asked_is_not_asked_for),
         cmocka_unit_test(a_token_has_no_place_on_a_command_line),
