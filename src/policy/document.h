@@ -38,9 +38,9 @@ enum {
     RULE_ID_MAX = 64,
 };
 
-/* A pattern that matches nothing, and where it stands in the document. */
-struct vain_glob {
-    struct vain_glob *next;
+/* Where a pattern that somebody should be asked about stands in the document. */
+struct glob_place {
+    struct glob_place *next;
     size_t index; /* as listed */
     unsigned line, column;
 };
@@ -49,8 +49,9 @@ struct vain_glob {
 struct selector {
     struct glob *globs;
     size_t count;
-    const struct index *index;    /* of the patterns' numbers; NULL: few, look at each */
-    const struct vain_glob *vain; /* as read; sets' own copies have none */
+    const struct index *index; /* of the patterns' numbers; NULL: few, look at each */
+    /* As read; sets' own copies have none: those that match nothing, and the first bare `*`. */
+    const struct glob_place *vain, *star;
 };
 
 struct gate {

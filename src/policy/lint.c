@@ -24,36 +24,38 @@ static void warn(struct policy_problems *problems, const struct policy_document 
     warn_there(problems, d, rule, member, rule->line, rule->column, message);
 }
 
-static bool has_bare_star(const struct selector *s)
+static void warn_of_glob(struct policy_problems *problems, const struct policy_document *d,
+                         const struct rule *rule, const char *member, const struct glob_place *g,
+                         const char *message)
 {
-    for (size_t i = 0; i < s->count; i++)
-        if (s->globs[i].kind == GLOB_ANY) return true;
-    return false;
+    struct place item = {.parent = &rules_place, .index = (size_t)(rule - d->rules)},
+                 list = {.parent = &item, .key = str_from(member)},
+                 at = {.parent = &list, .index = g->index};
+    problem_add(problems, &at, g->line, g->column, "%s", message);
 }
 
 static void lint_bare_stars(const struct policy_document *d, const struct rule *rule,
                             struct policy_problems *ret)
 {
     if (rule->decision != VERDICT_ALLOW) return;
-    if (has_bare_star(&rule->actions))
-        warn(ret, d, rule, "actions", "a bare * allows every action there will ever be");
-    if (has_bare_star(&rule->agents))
-        warn(ret, d, rule, "agents", "a bare * allows every agent, also those to come");
-    if (has_bare_star(&rule->users))
-        warn(ret, d, rule, "users", "a bare * allows every user, also those to come");
+    if (rule->actions.star != NULL)
+        warn_of_glob(ret, d, rule, "actions", rule->actions.star,
+                     "a bare * allows every action there will ever be");
+    if (rule->agents.star != NULL)
+        warn_of_glob(ret, d, rule, "agents", rule->agents.star,
+                     "a bare * allows every agent, also those to come");
+    if (rule->users.star != NULL)
+        warn_of_glob(ret, d, rule, "users", rule->users.star,
+                     "a bare * allows every user, also those to come");
 }
 
 static void lint_vain(const struct policy_document *d, const struct rule *rule, const char *member,
                       const struct selector *s, struct policy_problems *ret)
 {
-    struct place item = {.parent = &rules_place, .index = (size_t)(rule - d->rules)},
-                 list = {.parent = &item, .key = str_from(member)};
-    for (const struct vain_glob *v = s->vain; v != NULL; v = v->next) {
-        struct place at = {.parent = &list, .index = v->index};
-        problem_add(ret, &at, v->line, v->column,
-                    "never matches: a permitting pattern with * matches only names of "
-                    "[A-Za-z0-9._:/@+-]");
-    }
+    for (const struct glob_place *v = s->vain; v != NULL; v = v->next)
+        warn_of_glob(ret, d, rule, member, v,
+                     "never matches: a permitting pattern with * matches only names of "
+                     "[A-Za-z0-9._:/@+-]");
 }
 
 static void lint_without_effect(const struct policy_document *d, const struct rule *rule,

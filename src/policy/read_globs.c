@@ -77,13 +77,13 @@ static bool is_vain(const struct glob *g)
     return false;
 }
 
-static struct vain_glob *vain_take(struct reader *r, const struct value *item)
+static struct glob_place *place_take(struct reader *r, const struct value *item)
 {
-    struct vain_glob *v = reader_take(r, sizeof *v);
-    if (v == NULL) return NULL;
-    *v = (struct vain_glob){
+    struct glob_place *p = reader_take(r, sizeof *p);
+    if (p == NULL) return NULL;
+    *p = (struct glob_place){
         .index = item->place.index, .line = item->node->line, .column = item->node->column};
-    return v;
+    return p;
 }
 
 static bool read_patterns(struct reader *r, const struct value *v, bool folds, bool plainly,
@@ -97,7 +97,7 @@ static bool read_patterns(struct reader *r, const struct value *v, bool folds, b
     size_t room = (size_t)v->node->json.count * (plainly ? 2 : 1);
     struct selector s = {.globs = reader_take(r, room * sizeof(struct glob))};
     if (s.globs == NULL) return false;
-    struct vain_glob *first_vain = NULL, **next_vain = &first_vain;
+    struct glob_place *first_vain = NULL, **next_vain = &first_vain;
     bool good = true;
     size_t index = 0;
     for (const struct node *n = node_first(v->node); n != NULL; n = node_next(n), index++) {
@@ -109,8 +109,9 @@ static bool read_patterns(struct reader *r, const struct value *v, bool folds, b
         }
         struct glob *g = &s.globs[s.count++];
         if (!glob_compile(&r->document->arena, text, folds, g)) r->full = true;
-        if (!folds && !r->full && is_vain(g) && (*next_vain = vain_take(r, &item)) != NULL)
+        if (!folds && !r->full && is_vain(g) && (*next_vain = place_take(r, &item)) != NULL)
             next_vain = &(*next_vain)->next;
+        if (s.star == NULL && !r->full && g->kind == GLOB_ANY) s.star = place_take(r, &item);
         if (plainly && !r->full) add_plainly(r, &item, text, &s);
     }
     if (good && !r->full && s.count > SELECTOR_INDEX_AT) selector_index(r, &s);

@@ -53,6 +53,24 @@ static void assert_clean(const char *decision, const char *when)
 
 /* ---- patterns ---- */
 
+struct told {
+    const char *path;
+    unsigned line, column;
+};
+
+/* These, in this order, and each says so. */
+static void assert_told(const struct policy_problems *p, const struct told *told, size_t count,
+                        const char *message)
+{
+    assert_int_equal(p->count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(p->list[i].path, told[i].path);
+        assert_int_equal(p->list[i].line, told[i].line);
+        assert_int_equal(p->list[i].column, told[i].column);
+        assert_non_null(strstr(p->list[i].message, message));
+    }
+}
+
 static void a_pattern_that_matches_nothing_is_told_where_it_stands(void **state)
 {
     (void)state;
@@ -67,20 +85,31 @@ static void a_pattern_that_matches_nothing_is_told_where_it_stands(void **state)
                                     "    resources: ['a b:*']\n"
                                     "    decision: allow\n"
                                     "  - {id: b, actions: ['say *'], decision: deny}\n");
-    static const struct {
-        const char *path;
-        unsigned line, column;
-    } told[] = {{"rules[0].agents[1]", 3, 19},
-                {"rules[0].actions[1]", 6, 9},
-                {"rules[0].actions[3]", 8, 9},
-                {"rules[0].resources[0]", 9, 17}};
-    assert_int_equal(p.count, 4);
-    for (size_t i = 0; i < 4; i++) {
-        assert_string_equal(p.list[i].path, told[i].path);
-        assert_int_equal(p.list[i].line, told[i].line);
-        assert_int_equal(p.list[i].column, told[i].column);
-        assert_non_null(strstr(p.list[i].message, "]: never matches: "));
-    }
+    static const struct told told[] = {{"rules[0].agents[1]", 3, 19},
+                                       {"rules[0].actions[1]", 6, 9},
+                                       {"rules[0].actions[3]", 8, 9},
+                                       {"rules[0].resources[0]", 9, 17}};
+    assert_told(&p, told, 4, "]: never matches: ");
+}
+
+/* The first of each list: what it allows, a second one does not widen. */
+static void a_bare_star_is_told_where_it_stands(void **state)
+{
+    (void)state;
+    struct policy_problems p = lint("rules:\n"
+                                    "  - id: a\n"
+                                    "    agents: [bot, '*']\n"
+                                    "    users: ['*']\n"
+                                    "    actions:\n"
+                                    "      - pay\n"
+                                    "      - say hi\n"
+                                    "      - '**'\n"
+                                    "      - '*'\n"
+                                    "    decision: allow\n"
+                                    "  - {id: b, actions: ['*'], decision: human_review}\n");
+    static const struct told told[] = {
+        {"rules[0].agents[1]", 3, 19}, {"rules[0].users[0]", 4, 13}, {"rules[0].actions[2]", 8, 9}};
+    assert_told(&p, told, 3, "]: a bare * allows every ");
 }
 
 /* ---- negated tests ---- */
@@ -307,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pattern_that_matches_nothing_is_told_where_it_stands),
+        cmocka_unit_test(a_bare_star_is_told_where_it_stands),
         cmocka_unit_test(an_allow_that_rests_on_something_being_left_out_is_told),
         cmocka_unit_test(an_allow_that_says_what_something_is_not_is_told),
         cmocka_unit_test(what_has_to_be_there_is_no_negated_test),

@@ -425,8 +425,8 @@ static void lints_tell_what_is_probably_wrong(void **state)
              "  - {id: fine, agents: [bot], actions: [\"get_*\", \"say hi\"], decision: allow}\n");
     struct policy_problems p;
     policy_lint(d, &p);
-    assert_true(has_problem(&p, "actions: a bare * allows every action"));
-    assert_true(has_problem(&p, "agents: a bare * allows every agent"));
+    assert_true(has_problem(&p, "actions[0]: a bare * allows every action"));
+    assert_true(has_problem(&p, "agents[0]: a bare * allows every agent"));
     assert_true(has_problem(&p, "actions[0]: never matches"));
     assert_true(has_problem(&p, "confidence: has no effect: a deny has no gate"));
     assert_true(has_problem(&p, "rules[3]: never decides: rule no denies all of it to everyone"));
