@@ -242,8 +242,8 @@ void followers_saw(struct platform *p, struct str node, struct id key, uint64_t 
 
 void followers_waited(struct platform *p, struct str node, struct id key)
 {
-    struct follower *f = find_or_add(&p->followers, node);
-    f->seen_at = voice_of(f, key)->heard_at = world_now_ms();
+    struct follower *f = find(&p->followers, node);
+    if (f != NULL) voice_of(f, key)->heard_at = world_now_ms();
 }
 
 /* ---- out of the store ---- */

@@ -41,7 +41,7 @@ struct follower {
     struct follower_voice *latest;
     bool is_shared_told;
     uint64_t revision; /* that it said it runs; 0 = none */
-    uint64_t seen_at;  /* when it last asked somebody, or was last waiting; Unix milliseconds */
+    uint64_t seen_at;  /* when it said so: it last asked somebody; Unix milliseconds */
     uint64_t noted_revision, noted_at; /* as the store has it; noted_at 0: not at all */
 };
 
@@ -56,7 +56,8 @@ struct followers {
 /* It asked, with this key, and runs this revision (0: one that this process does not know): answers
  * the revocations that waited for nobody else. */
 void followers_saw(struct platform *p, struct str node, struct id key, uint64_t revision);
-/* It has been waiting until now. */
+/* Its question has waited until now, at least here: whoever has this key still speaks for it. What it
+ * runs was said when it asked, and it may have asked somebody else since. */
 void followers_waited(struct platform *p, struct str node, struct id key);
 /* A revocation's job, with the engines that the store knew of before it: answers when all run its
  * revision, or after a second with the names of those who do not. */

@@ -450,6 +450,56 @@ static void a_revocation_waits_for_an_engine_that_follows_another_platform(void 
     rig_stop(&other);
 }
 
+static void *wait_for_a_second(void *rig)
+{
+    struct rig *r = rig;
+    char etag[96];
+    memcpy(etag, r->etag, sizeof etag);
+    const struct extra with = {{"Writ-Node", "If-None-Match"}, {"node-1", etag}, NULL};
+    call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle?wait=1", (struct str){0}, &with);
+    return NULL;
+}
+
+static void until_noted(struct rig *r, struct store *s)
+{
+    static struct follower_row rows[FOLLOWERS_MAX];
+    size_t count = 0;
+    while (count == 0 || rows[0].revision == 0) {
+        assert_int_equal(follower_store_list(s, world_now_ms(), &r->arena, rows, &count, &r->fault),
+                         ERR_OK);
+        usleep(1000);
+    }
+}
+
+/* Its machine went down, so that nobody closed the connection on which it waits here. */
+static void
+an_engine_that_began_anew_elsewhere_is_behind_though_its_old_wait_ends_later(void **state)
+{
+    struct rig *r = *state, waits = *r;
+    struct store *s;
+    pthread_t thread;
+    arena_init(&waits.arena, 1 << 16, 512 << 20);
+    waits.client = rig_connect(r);
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    struct str id = last_id(r);
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    ask_and_follow(&waits, r->keys[ENGINE], "node-1");
+    assert_int_equal(store_open(r->store, true, &s, &r->fault), ERR_OK);
+    until_noted(r, s);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_a_second, &waits), 0);
+    while (atomic_load(&r->platform->bundle_wait_count) == 0) usleep(1000);
+    usleep(2000); /* a later millisecond */
+    const struct follower_row anew = {STR("node-1"), 0, world_now_ms()};
+    assert_int_equal(follower_store_note(s, &anew, 1, anew.seen_at, &r->fault), ERR_OK);
+    store_close(s);
+    pthread_join(thread, NULL);
+    assert_status(&waits, 304);
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    assert_string_equal(r->body.bytes, "{\"behind\":[\"node-1\"],\"revoked\":true}");
+    http_client_destroy(waits.client);
+    arena_fini(&waits.arena);
+}
+
 static void a_rotated_key_overlaps_and_ends(void **state)
 {
     struct rig *r = *state;
@@ -765,6 +815,7 @@ int main(void)
         TEST(no_more_than_so_many_are_waited_for),
         TEST(a_revocation_waits_for_an_engine_that_follows),
         TEST(a_revocation_waits_for_an_engine_that_follows_another_platform),
+        TEST(an_engine_that_began_anew_elsewhere_is_behind_though_its_old_wait_ends_later),
         TEST(a_rotated_key_overlaps_and_ends),
         TEST(who_follows_a_key_lives_as_long_as_it_would_have),
         TEST(a_tenant_named_twice_is_the_same_or_refused),
