@@ -18,6 +18,29 @@ static void answer_inactive(struct errand *e)
     errand_reply(e, 200, STR("{\"active\":false}"), (struct str){0});
 }
 
+static void looked_who_is_suspended(struct errand *e)
+{
+    for (unsigned i = 0; i < e->gathered_count; i++) {
+        if (e->gathered[i]->err == ERR_OK) continue;
+        token_refuse((struct trip *)(void *)e, e->gathered[i]->err);
+        return;
+    }
+    errand_when_all_know(e, answer_inactive);
+}
+
+/* A suspension is known here before it is durable, and no record of the token's own tells of it: whoever
+ * asks all shards who is suspended is answered when it is. */
+static void tell_inactive(struct introspection *i)
+{
+    struct errand *e = &i->trip.errand;
+    if (!worker_actor_is_suspended(e->worker, i->claims.tenant, i->claims.actor)) {
+        errand_when_all_know(e, answer_inactive);
+        return;
+    }
+    memset(&e->call.list, 0, sizeof e->call.list); /* a page of none */
+    errand_gather(e, CALL_ACTOR_LIST, looked_who_is_suspended);
+}
+
 static void put_number(struct buf *b, struct str before, uint64_t number)
 {
     buf_put(b, before);
@@ -34,7 +57,7 @@ static void looked_up(struct errand *e)
         return;
     }
     if (e->call.err == ERR_NOT_FOUND || !token_is_active(e->worker, t, world_now_ms())) {
-        errand_when_all_know(e, answer_inactive);
+        tell_inactive(i);
         return;
     }
     char *bytes = arena_bytes(e->arena, ANSWER_BYTES_MAX);

@@ -539,6 +539,25 @@ static void no_list_leaves_out_a_token_whose_revocation_could_be_lost(void **sta
     people_leave(&p);
 }
 
+/* All have heard of it, which is no promise yet: only the disk is left to wait for. */
+static void no_token_is_told_to_be_over_with_its_actor_while_that_could_be_lost(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, AWAY);
+    struct revoked_log *log = r->engine.revoked;
+    atomic_store(&r->sync_stopped, true);
+    suspend(p.admin, p.actor);
+    while (!rig_has_written(r, "actor.suspended")) sched_yield();
+    while (!revoked_log_seen(log, revoked_log_newest(log))) sched_yield();
+    introspect(p.probes, &p.token);
+    assert_true(is_silent(p.probes));
+    atomic_store(&r->sync_stopped, false);
+    assert_int_equal(client_hear(p.probes), 200);
+    assert_string_equal(p.probes->body, "{\"active\":false}");
+    assert_int_equal(client_hear(p.admin), 200);
+    people_leave(&p);
+}
+
 /* Its request's own record: that one is asked for the second time, by another trace id. */
 static void no_trace_finds_a_review_that_was_given_it_by_what_could_be_lost(void **state)
 {
@@ -593,6 +612,7 @@ int main(void)
         TEST(no_list_counts_a_review_that_could_be_lost),
         TEST(no_list_leaves_out_an_actor_whose_resumption_could_be_lost),
         TEST(no_list_leaves_out_a_token_whose_revocation_could_be_lost),
+        TEST(no_token_is_told_to_be_over_with_its_actor_while_that_could_be_lost),
         TEST(no_trace_finds_a_review_that_was_given_it_by_what_could_be_lost),
         TEST(a_retry_of_another_body_is_told_no_earlier_than_the_first_is_durable),
     };
