@@ -17,6 +17,7 @@
 
 #include <stdio.h>
 
+#include "base/check.h"
 #include "platform/platform.h"
 
 enum {
@@ -101,11 +102,26 @@ static void wait_leave(struct job *j)
     if (d->node_size > 0) followers_waited(p, str_of(d->node, d->node_size), d->key_id);
 }
 
+/* A reset; who only ended its own side may still want the answer (RFC 9112, 9.6). */
+static void client_gone(void *context)
+{
+    struct job *j = context;
+    wait_leave(j);
+    job_destroy(j);
+}
+
+/* It is answered now, or a reader makes its answer. */
+static void wait_end(struct job *j)
+{
+    http_when_gone(j->platform->server, j->token, NULL, NULL);
+    wait_leave(j);
+}
+
 static void wait_due(struct loop_timer *t)
 {
     struct job *j = link_owner(t, struct job, timer);
     const struct bundle_detail *d = j->detail;
-    wait_leave(j);
+    wait_end(j);
     j->status = 304;
     memcpy(j->etag, d->known, sizeof d->known);
     job_answer(j);
@@ -116,7 +132,7 @@ void follow_changed(struct platform *p)
     list_each (&p->bundle_waits, k, following) {
         struct job *j = link_owner(k, struct job, link);
         enum err err = platform_key_holds(p, ((const struct bundle_detail *)j->detail)->key_id);
-        wait_leave(j);
+        wait_end(j);
         if (!http_token_alive(p->server, j->token)) job_destroy(j);
         /* what it may still do was asked long ago */
         else if (err != ERR_OK)
@@ -130,7 +146,7 @@ void follow_drain(struct platform *p)
 {
     list_each (&p->bundle_waits, k, following) {
         struct job *j = link_owner(k, struct job, link);
-        wait_leave(j);
+        wait_end(j);
         job_refuse(j, ERR_DRAINING, err_sentence(ERR_DRAINING));
     }
 }
@@ -205,4 +221,5 @@ void bundle_handle(void *context, struct http_exchange *x)
     list_append(&p->bundle_waits, &j->link);
     p->bundle_wait_count++;
     loop_timer_start(p->loop, &j->timer, seconds * 1000, wait_due);
+    check(http_when_gone(p->server, j->token, client_gone, j));
 }

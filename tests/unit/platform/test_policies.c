@@ -1,6 +1,9 @@
 /* /api/v1/policies and /api/v1/bundle over real sockets. */
 #include "rig.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #include "base/limits.h"
 #include "pipeline/ingest/database.h"
 #include "pipeline/ingest/policy_store.h"
@@ -568,6 +571,37 @@ static void a_drain_answers_who_waits(void **state)
     rig_start(r);
 }
 
+/* What is closed with this, is reset. */
+static int connect_to_reset(const struct rig *r)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    to.sin_port =
+        htons((uint16_t)strtoul(strchr(platform_address(r->platform), ':') + 1, NULL, 10));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    return fd;
+}
+
+static void an_engine_that_resets_its_connection_leaves_its_place(void **state)
+{
+    struct rig *r = *state;
+    get(r, ENGINE, "/api/v1/bundle");
+    struct str request =
+        arena_printf(&r->arena,
+                     "GET /api/v1/bundle?wait=60 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer "
+                     "%s\r\nIf-None-Match: %s\r\nWrit-Node: node-1\r\n\r\n",
+                     r->keys[ENGINE], r->etag);
+    int fd = connect_to_reset(r);
+    assert_int_equal(send(fd, request.bytes, request.size, MSG_NOSIGNAL), request.size);
+    wait_until_it_waits(r);
+    close(fd);
+    get(r, ENGINE, "/livez"); /* in the same beat, or a later one */
+    get(r, ENGINE, "/livez");
+    assert_int_equal(atomic_load(&r->platform->bundle_wait_count), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -593,6 +627,7 @@ int main(void)
         TEST(a_tenant_has_as_many_policies_as_engines_take_and_no_more),
         TEST(a_waiting_engine_is_told_of_a_change_at_once),
         TEST(a_drain_answers_who_waits),
+        TEST(an_engine_that_resets_its_connection_leaves_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
