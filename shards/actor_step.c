@@ -162,33 +162,20 @@ static void suspend_step(struct shard *s, struct call *c, struct effects *e)
 
 /* ---- other spellings ---- */
 
-/* There may be thousands: each look goes on where the last one was found. What comes and goes in
- * between may put one before that place, so there is none when a look from the beginning says so. */
-static struct review_subject *next_spelling(struct shard *s, struct call *c)
-{
-    struct review_subject *subject =
-        review_subject_find(&s->reviews, c->tenant, false, c->list.spelling);
-    if (subject != NULL) return subject;
-    for (bool from_beginning = false; subject == NULL && !from_beginning;) {
-        from_beginning = c->list.walked == 0;
-        subject = review_subject_spelled(&s->reviews, c->tenant, c->list.actor, &c->list.walked);
-    }
-    if (subject == NULL) return NULL;
-    c->list.spelling = arena_copy(c->arena, review_subject_name(subject));
-    return subject;
-}
-
 void actor_deny_spellings_step(struct shard *s, struct call *c, struct effects *e)
 {
     const struct review_tenant *n = review_tenant_find(&s->reviews, c->tenant);
     for (unsigned i = 0; i < SUSPEND_DENIALS; i++) {
-        struct review_subject *subject = next_spelling(s, c);
-        if (subject == NULL || planted("spelling_left")) {
+        struct review_subject *subject;
+        enum err err = review_subject_spelled(&s->reviews, c->tenant, c->list.actor, &subject);
+        if (err == ERR_NOT_FOUND || planted("spelling_left")) {
             if (n != NULL) effects_reveal(e, n->mark);
             return;
         }
-        if (deny_first(s, subject, c->asker.owner, c->now_ms, call_event_id(c), c->asker.key_id,
-                       e) != ERR_OK) {
+        if (err == ERR_OK)
+            err = deny_first(s, subject, c->asker.owner, c->now_ms, call_event_id(c),
+                             c->asker.key_id, e);
+        if (err != ERR_OK) {
             c->err = ERR_OVERLOADED;
             return;
         }

@@ -115,9 +115,6 @@ struct call {
         } review;
         struct {                                            /* what more than one shard is asked */
             struct str actor, action, acting_for, trace_id; /* filters; absent: any */
-            /* DENY_SPELLINGS' own: whose reviews it is at, and how far it has looked; zeros */
-            struct str spelling;
-            size_t walked;
             bool any_state, active_only;
             enum review_state state; /* unless any_state */
             uint64_t after;          /* ordinals above this one only */

@@ -50,28 +50,73 @@ struct review_subject *review_subject_find(const struct review_table *t, struct 
     return map_get(&t->by_subject, buf_view(&key));
 }
 
-struct str review_subject_name(const struct review_subject *s)
+/* ---- spellings ---- */
+
+static struct str spelling_key(const uint64_t *hash)
 {
-    struct str rest = s->key;
-    struct str tenant;
-    (void)str_split(&rest, '\0', &tenant);
-    return rest;
+    return str_of((const char *)hash, sizeof *hash);
 }
 
-struct review_subject *review_subject_spelled(const struct review_table *t, struct str tenant,
-                                              struct str actor, size_t *at)
+static uint64_t hash_spelling(struct str tenant, struct str actor)
 {
-    char bytes[KEY_BYTES_MAX];
-    struct buf begin = buf_over(bytes, sizeof bytes);
-    struct str key;
-    void *value;
-    if (!key_put(&begin, 'a', tenant, STR(""))) return NULL;
-    for (size_t next = *at; map_next(&t->by_subject, &next, &key, &value); *at = next)
-        if (str_starts(key, buf_view(&begin)) && spelling_same(review_subject_name(value), actor))
-            return value;
-    *at = 0;
+    uint64_t hash = spelling_hash(actor), of_tenant = hash_bytes(tenant.bytes, tenant.size);
+    return hash == 0 ? 0 : ((of_tenant << 1 | of_tenant >> 63) ^ hash) | 1;
+}
+
+/* False: out of memory. */
+static bool spelling_join(struct review_table *t, struct review_subject *s, uint64_t hash)
+{
+    struct review_spelling *p = map_get(&t->by_spelling, spelling_key(&hash));
+    if (p == NULL) {
+        p = malloc(sizeof *p);
+        if (p == NULL) return false;
+        p->hash = hash;
+        list_init(&p->subjects);
+        if (!map_put(&t->by_spelling, spelling_key(&p->hash), p)) {
+            free(p);
+            return false;
+        }
+    }
+    s->spelling = p;
+    list_append(&p->subjects, &s->of_spelling);
+    return true;
+}
+
+static void spelling_leave(struct review_table *t, struct review_subject *s)
+{
+    struct review_spelling *p = s->spelling;
+    if (p == NULL) return;
+    link_remove(&s->of_spelling);
+    if (!list_is_empty(&p->subjects)) return;
+    map_remove(&t->by_spelling, spelling_key(&p->hash));
+    free(p);
+}
+
+static struct review_subject *spelled_like(const struct review_table *t, uint64_t hash,
+                                           struct str tenant, struct str actor)
+{
+    const struct review_spelling *p = map_get(&t->by_spelling, spelling_key(&hash));
+    if (p == NULL) return NULL;
+    list_each (&p->subjects, k, following) {
+        struct review_subject *s = link_owner(k, struct review_subject, of_spelling);
+        struct str name = str_skip(s->key, 1), of;
+        (void)str_split(&name, '\0', &of);
+        if (str_equal(of, tenant) && spelling_same(name, actor)) return s;
+    }
     return NULL;
 }
+
+enum err review_subject_spelled(const struct review_table *t, struct str tenant, struct str actor,
+                                struct review_subject **ret)
+{
+    uint64_t hash = hash_spelling(tenant, actor);
+    if (hash == 0) return ERR_FULL;
+    *ret = spelled_like(t, hash, tenant, actor);
+    if (*ret == NULL) *ret = spelled_like(t, 0, tenant, actor);
+    return *ret == NULL ? ERR_NOT_FOUND : ERR_OK;
+}
+
+/* ---- subjects that come and go ---- */
 
 struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user,
                                            struct str name)
@@ -86,8 +131,13 @@ struct review_subject *review_subject_take(struct review_table *t, struct str te
     s->key = buf_view(&key);
     s->count = 0;
     list_init(&s->pending);
+    s->spelling = NULL;
     if (size > KEY_BYTES_MAX || !map_put(&t->by_subject, s->key, s)) {
         free(s);
+        return NULL;
+    }
+    if (!is_user && !spelling_join(t, s, hash_spelling(tenant, name))) {
+        review_subject_release(t, s);
         return NULL;
     }
     return s;
@@ -96,6 +146,7 @@ struct review_subject *review_subject_take(struct review_table *t, struct str te
 void review_subject_release(struct review_table *t, struct review_subject *s)
 {
     if (s->count > 0) return;
+    spelling_leave(t, s);
     map_remove(&t->by_subject, s->key);
     free(s);
 }

@@ -55,10 +55,12 @@ void review_table_fini(struct review_table *t)
     void *value;
     while (map_next(&t->by_id, &at, &key, &value)) review_free(value);
     for (at = 0; map_next(&t->by_subject, &at, &key, &value);) free(value);
+    for (at = 0; map_next(&t->by_spelling, &at, &key, &value);) free(value);
     for (at = 0; map_next(&t->tenants, &at, &key, &value);) review_tenant_destroy(value);
     map_fini(&t->by_id);
     map_fini(&t->by_same);
     map_fini(&t->by_subject);
+    map_fini(&t->by_spelling);
     map_fini(&t->by_trace);
     map_fini(&t->tenants);
     order_spare_fini(&t->spare);

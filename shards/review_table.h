@@ -10,6 +10,7 @@
  *   by same request  PENDING: (binding, principal, tenant, owner), so that asking twice gives one review;
  *                    of two owners there are two, since neither may answer their own
  *   by subject       PENDING: an actor's or a person's, in the order of their ordinals
+ *   by spelling      PENDING: of actors whose names are the same but for their spelling
  *   by trace         every decision that was given the review
  *   by tenant, state in the order of ordinals: pages
  *   by time          a wheel of pending and approved ones by their deadlines, a list of ended ones
@@ -52,9 +53,17 @@ struct review_needs {
     uint32_t open; /* bit i: it names nobody, so every reviewer meets it */
 };
 
+/* Actors whose names may be one but for its spelling. */
+struct review_spelling {
+    struct list subjects; /* of review_subject.of_spelling */
+    uint64_t hash;        /* of tenant and name; 0: of those that could not be folded */
+};
+
 struct review_subject {
     struct list pending; /* of review.of_subject, by ordinal */
     size_t count;
+    struct review_spelling *spelling; /* of an actor; NULL: a person's */
+    struct link of_spelling;
     struct str key; /* 'a' or 'u', tenant, NUL, name */
     char bytes[];
 };
@@ -89,7 +98,7 @@ struct review {
 };
 
 struct review_table {
-    struct map by_id, by_same, by_subject, by_trace, tenants;
+    struct map by_id, by_same, by_subject, by_spelling, by_trace, tenants;
     struct list ended;  /* oldest first */
     struct wheel wheel; /* of review.timer, of those that have not ended */
     struct wheel waits; /* of call.timer: waits that end without an answer */
@@ -116,11 +125,9 @@ struct review *review_find_same(const struct review_table *t, struct str tenant,
 struct review_subject *review_subject_find(const struct review_table *t, struct str tenant,
                                            bool is_user, struct str name);
 /* An actor of the tenant's with pending reviews that may be this one but for the spelling of its
- * name. *at: how far was looked, 0 at first; one that comes or moves before it meanwhile is missed.
- * NULL, and 0 again: from there to the end there is none. */
-struct review_subject *review_subject_spelled(const struct review_table *t, struct str tenant,
-                                              struct str actor, size_t *at);
-struct str review_subject_name(const struct review_subject *s);
+ * name. ERR_NOT_FOUND: there is none. ERR_FULL: there is no memory to fold the name. */
+enum err review_subject_spelled(const struct review_table *t, struct str tenant, struct str actor,
+                                struct review_subject **ret);
 /* The newest review that was given this trace id, others by ->next; NULL: none. */
 struct review_trace *review_trace_find(const struct review_table *t, struct str tenant,
                                        struct str trace_id);

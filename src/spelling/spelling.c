@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
+#include "base/map.h"
+
+enum { PLAIN_BYTES = 256 };
+
 bool spelling_is_plain(struct str name)
 {
     bool after_blank = true; /* as if one stood before it */
@@ -74,6 +78,27 @@ struct str spelling_fold(struct str name, struct arena *arena)
     struct str kept = folded == NULL ? (struct str){0} : arena_copy(arena, str_of(folded, size));
     free(folded);
     return kept;
+}
+
+/* Most names are plain, and take no memory. */
+static uint64_t hash_plain(struct str name)
+{
+    char lower[PLAIN_BYTES];
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.bytes[i];
+        lower[i] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+    }
+    return hash_bytes(lower, name.size) | 1;
+}
+
+uint64_t spelling_hash(struct str name)
+{
+    if (name.size <= PLAIN_BYTES && spelling_is_plain(name)) return hash_plain(name);
+    size_t size = 0;
+    char *folded = fold(name, &size);
+    uint64_t hash = folded == NULL ? 0 : hash_bytes(folded, size) | 1;
+    free(folded);
+    return hash;
 }
 
 bool spelling_same(struct str a, struct str b)

@@ -21,6 +21,9 @@ bool spelling_is_plain(struct str name);
 /* What all spellings of a name have in common, in the arena; absent: it cannot be folded. */
 struct str spelling_fold(struct str name, struct arena *arena);
 
+/* The same for all spellings of a name, in this process; 0: it cannot be folded. */
+uint64_t spelling_hash(struct str name);
+
 /* The name itself where it is plain, else folded. */
 struct str spelling_plainly(struct str name, struct arena *arena);
 

@@ -13,6 +13,8 @@ static bool same(const char *a, const char *b)
 {
     bool one_way = spelling_same(str_from(a), str_from(b));
     assert_int_equal(one_way, spelling_same(str_from(b), str_from(a)));
+    uint64_t of_a = spelling_hash(str_from(a)), of_b = spelling_hash(str_from(b));
+    if (of_a != 0 && of_b != 0) assert_int_equal(one_way, of_a == of_b);
     return one_way;
 }
 
@@ -95,6 +97,7 @@ static void what_cannot_be_folded_may_be_anybody(void **state)
     (void)state;
     assert_true(same("\xff", "rita"));
     assert_true(same("ri\xc3", "rita"));
+    assert_int_equal(spelling_hash(STR("\xff")), 0);
 }
 
 static void a_folded_name_is_what_its_spellings_have_in_common(void **state)
