@@ -188,6 +188,20 @@ static void people_leave(struct people *p)
     client_close(p->probes);
 }
 
+/* Who suspends it has no answer yet. */
+static void is_suspended(struct people *p)
+{
+    suspend(p->admin, p->actor);
+    hears_of_suspension(p->probes, p->actor);
+}
+
+static void given_review(struct people *p, const char *token, char to[64])
+{
+    ask(p->asks, token, "refund", p->actor);
+    assert_true(decided(p->asks, "human_review"));
+    client_member(p->asks, "review_id", to, 64);
+}
+
 /* ---- overtaken ---- */
 
 static void a_token_that_was_revoked_while_its_request_was_counted_allows_nothing(void **state)
@@ -215,8 +229,7 @@ static void an_actor_that_was_suspended_while_its_request_was_counted_is_denied(
     stop(r, AWAY);
     ask(p.asks, NULL, "send", p.actor);
     one_is_away(r);
-    suspend(p.admin, p.actor);
-    hears_of_suspension(p.probes, p.actor);
+    is_suspended(&p);
     go_on(AWAY);
     assert_true(denied_as_suspended(p.asks));
     assert_int_equal(client_hear(p.admin), 200);
@@ -271,8 +284,7 @@ static void no_token_is_minted_for_an_actor_that_was_suspended_meanwhile(void **
     while (rig_under_way(r) != MAILBOX_TAKE) sched_yield();
     client_say_with(p.asks, "POST", "/v1/tokens/mint", RIG_AGENT, NULL, key, body);
     while (rig_under_way(r) != MAILBOX_TAKE + 1) sched_yield();
-    suspend(p.admin, p.actor);
-    hears_of_suspension(p.probes, p.actor);
+    is_suspended(&p);
     go_on(AWAY);
     assert_int_equal(client_hear(p.asks), 403);
     assert_true(client_says(p.asks, "\"actor_suspended\""));
@@ -288,9 +300,7 @@ static void no_token_is_minted_for_an_actor_that_was_suspended_meanwhile(void **
 static void approved(struct people *p, char to[64])
 {
     char target[128];
-    ask(p->asks, p->token.text, "refund", p->actor);
-    assert_true(decided(p->asks, "human_review"));
-    client_member(p->asks, "review_id", to, 64);
+    given_review(p, p->token.text, to);
     snprintf(target, sizeof target, "/v1/queue/%s/approve", to);
     assert_int_equal(client_call(p->asks, "POST", target, RIG_REVIEWER, ""), 200);
 }
@@ -353,9 +363,7 @@ static void a_review_that_was_resolved_meanwhile_is_given_to_nobody(void **state
     struct people p = people_of(r, AWAY, AWAY);
     struct client *denies = client_of(r, AWAY);
     char first[64], second[64], target[128];
-    ask(p.asks, NULL, "refund", p.actor);
-    assert_true(decided(p.asks, "human_review"));
-    client_member(p.asks, "review_id", first, sizeof first);
+    given_review(&p, NULL, first);
     stop(r, AWAY);
     ask(p.asks, NULL, "refund", p.actor);
     one_is_away(r);
@@ -384,6 +392,18 @@ static void introspect(struct client *c, const struct minted *token)
     client_say(c, "POST", "/v1/tokens/introspect", RIG_AGENT, NULL, body);
 }
 
+/* That the token is over, which its home knows and AWAY does not; `late` asks that one. */
+static void is_told_when_all_know(struct people *p, struct client *late)
+{
+    introspect(p->probes, &p->token);
+    assert_true(is_silent(p->probes));
+    go_on(AWAY);
+    assert_int_equal(client_hear(p->probes), 200);
+    assert_string_equal(p->probes->body, "{\"active\":false}");
+    ask(late, p->token.text, "get_order", p->actor);
+    assert_int_equal(client_hear(late), 401);
+}
+
 /* Or who is told so would be let in all the same, there. */
 static void a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more(void **state)
 {
@@ -394,13 +414,7 @@ static void a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more(void **
     stop(r, AWAY);
     end_token(p.asks, &p.token);
     hears_of_revocation(p.probes, &p.token, p.actor);
-    introspect(p.probes, &p.token);
-    assert_true(is_silent(p.probes));
-    go_on(AWAY);
-    assert_int_equal(client_hear(p.probes), 200);
-    assert_string_equal(p.probes->body, "{\"active\":false}");
-    ask(late, p.token.text, "get_order", p.actor);
-    assert_int_equal(client_hear(late), 401);
+    is_told_when_all_know(&p, late);
     assert_int_equal(client_hear(p.asks), 200);
     client_close(late);
     people_leave(&p);
@@ -415,15 +429,8 @@ a_token_is_told_to_be_over_with_its_actor_when_no_reactor_takes_it_any_more(void
     struct client *late = client_of(r, AWAY);
     assert_int_equal(client_call(late, "GET", "/livez", RIG_AGENT, ""), 200);
     stop(r, AWAY);
-    suspend(p.admin, p.actor);
-    hears_of_suspension(p.probes, p.actor);
-    introspect(p.probes, &p.token);
-    assert_true(is_silent(p.probes));
-    go_on(AWAY);
-    assert_int_equal(client_hear(p.probes), 200);
-    assert_string_equal(p.probes->body, "{\"active\":false}");
-    ask(late, p.token.text, "get_order", p.actor);
-    assert_int_equal(client_hear(late), 401);
+    is_suspended(&p);
+    is_told_when_all_know(&p, late);
     assert_int_equal(client_hear(p.admin), 200);
     introspect(p.probes, &p.token); /* now nobody has to wait */
     assert_int_equal(client_hear(p.probes), 200);
@@ -450,8 +457,7 @@ static void a_list_leaves_out_a_token_with_its_actor_when_no_reactor_takes_it_an
     client_say(lists, "GET", "/v1/tokens?active=true", RIG_ADMIN, NULL, "");
     is_gathered_but_for(r, LAST, AWAY);
     stop(r, AWAY);
-    suspend(p.admin, p.actor);
-    hears_of_suspension(p.probes, p.actor);
+    is_suspended(&p);
     go_on(LAST);
     assert_true(is_silent(lists));
     go_on(AWAY);
@@ -480,9 +486,7 @@ static void no_list_leaves_out_a_review_whose_resolution_could_be_lost(void **st
     struct rig *r = *state;
     struct people p = people_of(r, AWAY, AWAY);
     char review[64], target[128];
-    ask(p.asks, NULL, "refund", p.actor);
-    assert_true(decided(p.asks, "human_review"));
-    client_member(p.asks, "review_id", review, sizeof review);
+    given_review(&p, NULL, review);
     atomic_store(&r->sync_stopped, true);
     snprintf(target, sizeof target, "/v1/queue/%s/approve", review);
     client_say(p.asks, "POST", target, RIG_REVIEWER, NULL, "");

@@ -77,6 +77,21 @@ static void fill_all_blocks(struct scene *s)
     assert_false(worker_has_room(s->w));
 }
 
+/* It comes while there is no room for its record. */
+static void hold(struct scene *s, struct call *c)
+{
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, c));
+}
+
+/* There is room, and those that were held have their turn. */
+static void write_again(struct scene *s)
+{
+    atomic_store(&s->rig->write_stopped, false);
+    while (!worker_has_room(s->w)) sched_yield();
+    owner_retry(s->w);
+}
+
 static void until_durable(struct scene *s, uint64_t mark)
 {
     uint64_t written, durable = 0;
@@ -102,17 +117,14 @@ static void a_call_without_room_for_its_record_is_held_and_changes_nothing(void 
     struct owner *o = &s->w->owner;
     struct shard_totals totals;
     struct call c = suspension(s, "bot", 0);
-    fill_all_blocks(s);
-    assert_false(owner_ask(s->w, &c));
+    hold(s, &c);
     assert_int_equal(o->held.count, 1);
     owner_retry(s->w); /* still none */
     assert_int_equal(o->held.count, 1);
     shard_totals(o->shard, &totals);
     assert_int_equal(totals.suspended, 0);
 
-    atomic_store(&s->rig->write_stopped, false);
-    while (!worker_has_room(s->w)) sched_yield();
-    owner_retry(s->w);
+    write_again(s);
     assert_int_equal(o->held.count, 0);
     shard_totals(o->shard, &totals);
     assert_int_equal(totals.suspended, 1);
@@ -128,12 +140,9 @@ static void a_held_call_is_made_as_soon_as_there_is_room(void **state)
     go_on.kind = CALL_RESUME;
     assert_false(call_closes(go_on.kind));
     (void)owner_ask(s->w, &stop);
-    fill_all_blocks(s);
-    assert_false(owner_ask(s->w, &go_on));
+    hold(s, &go_on);
     assert_int_equal(s->w->owner.held.count, 1);
-    atomic_store(&s->rig->write_stopped, false);
-    while (!worker_has_room(s->w)) sched_yield();
-    owner_retry(s->w);
+    write_again(s);
     assert_int_equal(s->w->owner.held.count, 0);
     assert_true(go_on.answered);
     assert_int_equal(go_on.err, ERR_OK);
@@ -205,8 +214,7 @@ static void a_held_call_can_be_taken_back(void **state)
     struct scene *s = *state;
     struct call first = suspension(s, "one", 0), second = suspension(s, "two", 0),
                 third = suspension(s, "three", 0);
-    fill_all_blocks(s);
-    assert_false(owner_ask(s->w, &first));
+    hold(s, &first);
     assert_false(owner_ask(s->w, &second));
     assert_true(owner_forget(s->w, &second));
     assert_false(owner_forget(s->w, &second));
@@ -354,13 +362,10 @@ static void an_approval_is_not_used_after_its_time_however_long_the_call_was_hel
     struct scene *s = *state;
     struct review_facts review = approved_review(s, 2000);
     struct call c = redemption(s, review.id);
-    fill_all_blocks(s);
-    assert_false(owner_ask(s->w, &c));
+    hold(s, &c);
     assert_int_equal(s->w->owner.held.count, 1);
     while (world_now_ms() <= review.approval_expires_ms) usleep(10000);
-    atomic_store(&s->rig->write_stopped, false);
-    while (!worker_has_room(s->w)) sched_yield();
-    owner_retry(s->w);
+    write_again(s);
     assert_true(c.answered);
     assert_int_equal(c.err, ERR_NOT_REDEEMABLE);
     assert_int_equal(c.review.facts.state, REVIEW_EXPIRED);
@@ -370,6 +375,15 @@ static void told(struct scene *s, const struct effect_notice *n)
 {
     revoked_log_append(s->rig->engine.revoked, n);
     assert_true(revoked_view_take(s->w->revoked, world_now_ms()));
+}
+
+/* Of the bot's, in another spelling. */
+static void told_of_suspension(struct scene *s)
+{
+    told(s, &(struct effect_notice){.kind = NOTICE_ACTOR_SUSPENDED,
+                                    .tenant = STR("acme"),
+                                    .actor = STR("BOT"),
+                                    .at_ms = world_now_ms()});
 }
 
 /* A new review and a redemption that are held while that is told; how both end. */
@@ -386,9 +400,7 @@ static void held_while(struct scene *s, struct id token, const struct effect_not
         assert_false(owner_ask(s->w, &all[i]));
     }
     told(s, n);
-    atomic_store(&s->rig->write_stopped, false);
-    while (!worker_has_room(s->w)) sched_yield();
-    owner_retry(s->w);
+    write_again(s);
     for (unsigned i = 0; i < 2; i++) {
         assert_true(all[i].answered);
         assert_int_equal(all[i].err, expected);
@@ -413,15 +425,9 @@ static void a_held_call_for_an_actor_that_was_suspended_meanwhile_changes_nothin
 {
     struct scene *s = *state;
     struct call c = redemption(s, approved_review(s, 60000).id);
-    fill_all_blocks(s);
-    assert_false(owner_ask(s->w, &c));
-    told(s, &(struct effect_notice){.kind = NOTICE_ACTOR_SUSPENDED,
-                                    .tenant = STR("acme"),
-                                    .actor = STR("BOT"),
-                                    .at_ms = world_now_ms()});
-    atomic_store(&s->rig->write_stopped, false);
-    while (!worker_has_room(s->w)) sched_yield();
-    owner_retry(s->w);
+    hold(s, &c);
+    told_of_suspension(s);
+    write_again(s);
     assert_int_equal(c.err, ERR_ACTOR_SUSPENDED);
 }
 
@@ -429,9 +435,7 @@ static void held_until(struct scene *s, struct call *c, uint64_t at_ms, enum err
 {
     struct shard_totals totals;
     while (world_now_ms() < at_ms) usleep(1000);
-    atomic_store(&s->rig->write_stopped, false);
-    while (!worker_has_room(s->w)) sched_yield();
-    owner_retry(s->w);
+    write_again(s);
     assert_true(c->answered);
     assert_int_equal(c->err, expected);
     shard_totals(s->w->owner.shard, &totals);
@@ -442,12 +446,8 @@ static void a_held_mint_for_an_actor_that_was_suspended_meanwhile_makes_no_token
 {
     struct scene *s = *state;
     struct call c = minting(s, 60000);
-    fill_all_blocks(s);
-    assert_false(owner_ask(s->w, &c));
-    told(s, &(struct effect_notice){.kind = NOTICE_ACTOR_SUSPENDED,
-                                    .tenant = STR("acme"),
-                                    .actor = STR("BOT"),
-                                    .at_ms = world_now_ms()});
+    hold(s, &c);
+    told_of_suspension(s);
     held_until(s, &c, 0, ERR_ACTOR_SUSPENDED);
 }
 
@@ -460,8 +460,7 @@ static void a_held_mint_for_an_actor_that_was_stopped_for_a_while_is_to_be_asked
                               .tenant = STR("acme"),
                               .actor = STR("bot"),
                               .at_ms = c.now_ms};
-    fill_all_blocks(s);
-    assert_false(owner_ask(s->w, &c));
+    hold(s, &c);
     told(s, &n);
     n.kind = NOTICE_ACTOR_RESUMED;
     told(s, &n);
@@ -472,8 +471,7 @@ static void a_held_mint_of_a_token_whose_time_is_over_makes_none(void **state)
 {
     struct scene *s = *state;
     struct call c = minting(s, 20);
-    fill_all_blocks(s);
-    assert_false(owner_ask(s->w, &c));
+    hold(s, &c);
     held_until(s, &c, c.mint.facts.expires_ms, ERR_OVERLOADED);
 }
 
@@ -481,8 +479,7 @@ static void a_held_mint_is_made_where_nothing_has_overtaken_it(void **state)
 {
     struct scene *s = *state;
     struct call c = minting(s, 600000);
-    fill_all_blocks(s);
-    assert_false(owner_ask(s->w, &c));
+    hold(s, &c);
     held_until(s, &c, 0, ERR_OK);
 }
 

@@ -25,6 +25,13 @@ static struct fold *fall_behind(struct scene *s)
     return fold;
 }
 
+static void leave(struct scene *s, struct server *r, struct bare *b)
+{
+    bare_destroy(b);
+    scene_destroy(s);
+    server_destroy(r);
+}
+
 static void who_fell_behind_what_is_kept_writes_everything_anew(void **state)
 {
     (void)state;
@@ -43,9 +50,7 @@ static void who_fell_behind_what_is_kept_writes_everything_anew(void **state)
     follow_to_the_end(b->mirror);
     assert_redis_is_the_truth(s, r);
     fold_destroy(fold);
-    bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
+    leave(s, r, b);
 }
 
 static void assert_writes_anew(struct scene *s, struct server *r, struct bare *b, struct fold *fold)
@@ -69,9 +74,7 @@ static void a_start_that_finds_redis_behind_what_is_kept_writes_it_anew(void **s
     struct fold *fold = fall_behind(s);
     struct bare *b = bare_create(s, r, "node-a");
     assert_writes_anew(s, r, b, fold);
-    bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
+    leave(s, r, b);
 }
 
 static void a_start_with_a_newer_snapshot_than_redis_writes_it_anew(void **state)
@@ -85,9 +88,7 @@ static void a_start_with_a_newer_snapshot_than_redis_writes_it_anew(void **state
     s->past.position = s->seq;
     struct bare *b = bare_create(s, r, "node-a");
     assert_writes_anew(s, r, b, scene_fold(s));
-    bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
+    leave(s, r, b);
 }
 
 /* ---- the same mirror, connected again ---- */
@@ -118,9 +119,7 @@ static void what_was_to_be_written_anew_still_is_when_the_connection_was_lost(vo
     assert_int_equal(mirror_repair(b->mirror, fold, &f), ERR_STORE_UNAVAILABLE);
     fold_destroy(fold);
     assert_writes_anew(s, r, b, scene_fold(s));
-    bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
+    leave(s, r, b);
 }
 
 static void a_slot_that_a_former_epoch_has_again_is_written_anew(void **state)
@@ -147,9 +146,7 @@ static void a_slot_that_a_former_epoch_has_again_is_written_anew(void **state)
     ask(r, "SET", key, former.text);
     lose(r, b);
     assert_writes_anew(s, r, b, scene_fold(s));
-    bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
+    leave(s, r, b);
 }
 
 static void a_slot_that_went_back_to_the_beginning_is_written_anew(void **state)
@@ -163,9 +160,7 @@ static void a_slot_that_went_back_to_the_beginning_is_written_anew(void **state)
     ask(r, "SET", key_beside(r, SHARD_COUNTERS, "position", key), "0");
     lose(r, b);
     assert_writes_anew(s, r, b, scene_fold(s));
-    bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
+    leave(s, r, b);
 }
 
 /* The answer is lost, and the write is not: nothing is written anew for that. */
@@ -191,9 +186,7 @@ static void what_was_written_and_not_answered_is_gone_on_with(void **state)
     assert_int_equal(mirror_state(b->mirror), MIRROR_FOLLOWING);
     follow_to_the_end(b->mirror);
     assert_redis_is_the_truth(s, r);
-    bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
+    leave(s, r, b);
 }
 
 int main(void)
