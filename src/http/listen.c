@@ -19,10 +19,12 @@ enum { BACKLOG = 4096, ACCEPTS_PER_BEAT = 64, PAUSE_MS = 100, ADDRESS_BYTES = 25
 struct listener {
     struct loop_fd watch;
     struct loop_timer pause;
-    bool is_short; /* of descriptors: told, and not over */
+    bool is_short; /* of descriptors, or of a network: told, and not over */
     struct loop *loop;
     int fd;
     bool is_unix;
+    dev_t device; /* of the Unix socket's file */
+    ino_t inode;
     char address[ADDRESS_BYTES];
     void (*take)(void *context, int fd, bool is_unix);
     void *context;
@@ -52,6 +54,7 @@ static void accept_ready(struct loop_fd *w, int events)
 {
     (void)events;
     struct listener *l = link_owner(w, struct listener, watch);
+    bool took = false;
     for (int i = 0; i < ACCEPTS_PER_BEAT; i++) {
         int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
@@ -63,8 +66,10 @@ static void accept_ready(struct loop_fd *w, int events)
             if (no_room || none_waits) return;
             continue; /* the client went away before it was accepted */
         }
+        took = true;
         l->take(l->context, fd, l->is_unix);
     }
+    if (!took) pause_accepting(l, errno); /* so many in a row are no clients */
 }
 
 static enum err refused(const struct listener *l, int number, struct fault *f)
@@ -83,6 +88,13 @@ static bool unix_is_live(const struct sockaddr_un *name)
     bool live = connect(probe, (const struct sockaddr *)name, sizeof *name) == 0 || errno == EAGAIN;
     close(probe);
     return live;
+}
+
+/* Not where another program that started meanwhile took it for a stale one. */
+static bool file_is_ours(const struct listener *l)
+{
+    struct stat st;
+    return lstat(l->address, &st) == 0 && st.st_dev == l->device && st.st_ino == l->inode;
 }
 
 static enum err open_unix(struct listener *l, struct fault *f)
@@ -105,8 +117,10 @@ static enum err open_unix(struct listener *l, struct fault *f)
     }
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&name, sizeof name) != 0 ||
-        chmod(l->address, 0660) != 0)
+        chmod(l->address, 0660) != 0 || lstat(l->address, &st) != 0)
         return refused(l, errno, f);
+    l->device = st.st_dev;
+    l->inode = st.st_ino;
     return ERR_OK;
 }
 
@@ -191,6 +205,9 @@ static enum err listen_start(struct listener *l, struct loop *loop, void (*take)
                              void *context, struct fault *f)
 {
     if (listen(l->fd, BACKLOG) != 0) return refused(l, errno, f);
+    if (l->is_unix && !file_is_ours(l))
+        return fault_set(f, ERR_EXISTS, "", "listen.unix: another process has taken %s since",
+                         l->address);
     l->loop = loop;
     l->take = take;
     l->context = context;
@@ -205,8 +222,8 @@ static void listen_stop(struct listener *l)
         loop_fd_stop(l->loop, &l->watch);
         loop_timer_stop(l->loop, &l->pause);
     }
+    if (l->is_unix && file_is_ours(l)) unlink(l->address);
     close(l->fd);
-    if (l->is_unix) unlink(l->address);
     free(l);
 }
 

@@ -2,8 +2,8 @@
  * wanted. Each accepted socket is handed on.
  *
  * Belongs to one loop's thread. Accepted sockets are non-blocking and close-on-exec. When the
- * process has no descriptors left, accepting pauses for 100 ms; that is told when it begins, and
- * when all who waited are in. */
+ * process has no descriptors left, or nobody can be accepted for another reason, accepting pauses for
+ * 100 ms; that is told when it begins, and when all who waited are in. */
 #ifndef HTTP_LISTEN_H
 #define HTTP_LISTEN_H
 

@@ -1,0 +1,127 @@
+/* What a program listens on: an address that another takes, and a kernel that gives nobody. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "http/listen.h"
+
+/* In place of libc's: fails for as long as `failing` is not 0. */
+static int failing, asked;
+
+int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    (void)flags;
+    asked++;
+    if (failing == 0) return accept(fd, address, size);
+    errno = failing;
+    return -1;
+}
+
+static void count(void *context, int fd, bool is_unix)
+{
+    (void)is_unix;
+    close(fd);
+    ++*(int *)context;
+}
+
+/* ---- one folder with a socket in it, and who listens there ---- */
+
+struct scene {
+    char folder[64], path[80];
+    struct loop *loop;
+    struct listeners first, second;
+    int first_took, second_took;
+};
+
+static struct scene scene_create(void)
+{
+    struct scene s = {.folder = "/tmp/writ-listen-XXXXXX"};
+    assert_non_null(mkdtemp(s.folder));
+    snprintf(s.path, sizeof s.path, "%s/socket", s.folder);
+    s.loop = loop_create();
+    return s;
+}
+
+static void scene_end(struct scene *s)
+{
+    listeners_stop(&s->first);
+    listeners_stop(&s->second);
+    loop_destroy(s->loop);
+    assert_int_equal(rmdir(s->folder), 0); /* nobody left a socket */
+}
+
+static void open_at(struct scene *s, struct listeners *l)
+{
+    struct fault f;
+    enum err err = listeners_open(l, STR("127.0.0.1:0"), str_from(s->path), &f);
+    if (err != ERR_OK) fail_msg("%s", f.text);
+}
+
+static int client_of(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    memcpy(name.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof name), 0);
+    return fd;
+}
+
+static void a_socket_that_another_took_before_we_listened_is_refused_and_left_alone(void **state)
+{
+    (void)state;
+    struct scene s = scene_create();
+    struct fault f = {0};
+    open_at(&s, &s.first);
+    open_at(&s, &s.second); /* nobody can tell a socket that nobody listens at from a stale one */
+    assert_int_equal(listeners_start(&s.second, s.loop, count, &s.second_took, &f), ERR_OK);
+    assert_int_equal(listeners_start(&s.first, s.loop, count, &s.first_took, &f), ERR_EXISTS);
+    assert_non_null(strstr(f.text, "listen.unix"));
+    assert_non_null(strstr(f.text, s.path));
+    listeners_stop(&s.first);
+
+    int client = client_of(s.path);
+    while (s.second_took == 0) loop_beat(s.loop, true);
+    close(client);
+    scene_end(&s);
+}
+
+static void an_error_that_stays_does_not_keep_a_processor_busy(void **state)
+{
+    (void)state;
+    enum { BEATS = 200, AT_EACH = 64 };
+    struct scene s = scene_create();
+    struct fault f;
+    open_at(&s, &s.first);
+    assert_int_equal(listeners_start(&s.first, s.loop, count, &s.first_took, &f), ERR_OK);
+    int client = client_of(s.path);
+    const int errors[] = {ENETDOWN, EPERM, EMFILE, ENOBUFS};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        failing = errors[i];
+        asked = 0;
+        for (int beat = 0; beat < BEATS; beat++) loop_beat(s.loop, false);
+        if (asked > BEATS * AT_EACH / 4) fail_msg("%s: asked %d times", strerror(failing), asked);
+    }
+    failing = 0;
+    while (s.first_took == 0) loop_beat(s.loop, true);
+    close(client);
+    scene_end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_socket_that_another_took_before_we_listened_is_refused_and_left_alone),
+        cmocka_unit_test(an_error_that_stays_does_not_keep_a_processor_busy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
