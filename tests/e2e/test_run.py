@@ -170,6 +170,18 @@ def test_a_port_that_is_taken_is_told_and_who_answers_there_is_not_taken_for_our
     assert first.stop() == 0
 
 
+def test_a_data_directory_that_another_run_uses_is_told_and_left_alone(run):
+    """Two first starts would each make keys, and the file would hold one's, of which the other knows nothing."""
+    first = run()
+    ports = [f"--{which}-port={harness.free_port()}" for which in ("engine", "platform")]
+    done = subprocess.run([RUN, "--data", first.data, *ports], capture_output=True, text=True, timeout=harness.PATIENCE,
+                          env={**os.environ, "WRIT_BIN": str(harness.BIN)})
+    assert done.returncode == 2 and f"{first.data} is in use by another ops/run" in done.stderr and not done.stdout, done
+    with first.engine() as wire:
+        assert wire.get("/readyz").status == 200
+    assert first.stop() == 0
+
+
 @pytest.mark.parametrize("server", ["redis", "postgres"])
 def test_a_server_whose_port_is_taken_says_which_variable_names_another(tmp_path, server):
     with socket.create_server(("127.0.0.1", 0)) as taken:
