@@ -2,15 +2,34 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+enum { WHOLE_BYTES = 4096 + 1024 }; /* a path, and what is said of it */
+
+static bool is_inside_character(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
 /* Cuts a possibly overlong text before a half character. */
 static void end_at_character(char *text, size_t capacity, int wanted)
 {
     if (wanted < 0 || (size_t)wanted < capacity) return;
     size_t at = capacity - 1;
-    while (at > 0 && ((unsigned char)text[at - 1] & 0xC0) == 0x80) at--;
+    while (at > 0 && is_inside_character(text[at - 1])) at--;
     if (at > 0 && (unsigned char)text[at - 1] >= 0xC0) at--;
     text[at] = '\0';
+}
+
+/* Of an overlong one the start names what it is about, and the end says why: what goes is in between. */
+static void put_text(char *to, size_t capacity, const char *whole)
+{
+    size_t size = strlen(whole), head = capacity / 2;
+    if (size < capacity) {
+        memcpy(to, whole, size + 1);
+        return;
+    }
+    while (head > 0 && is_inside_character(whole[head])) head--;
+    size_t tail = size - (capacity - 1 - head - strlen("…"));
+    while (is_inside_character(whole[tail])) tail++;
+    snprintf(to, capacity, "%.*s…%s", (int)head, whole, whole + tail);
 }
 
 enum err fault_set(struct fault *f, enum err err, const char *field, const char *format, ...)
@@ -18,11 +37,12 @@ enum err fault_set(struct fault *f, enum err err, const char *field, const char 
     if (f == NULL) return err;
     f->err = err;
     end_at_character(f->field, sizeof f->field, snprintf(f->field, sizeof f->field, "%s", field));
+    char whole[WHOLE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    end_at_character(f->text, sizeof f->text,
-                     vsnprintf(f->text, sizeof f->text, format, arguments));
+    end_at_character(whole, sizeof whole, vsnprintf(whole, sizeof whole, format, arguments));
     va_end(arguments);
+    put_text(f->text, sizeof f->text, whole);
     return err;
 }
 

@@ -15,7 +15,7 @@ struct fault {
 };
 
 /* Fills *f and returns `err`, so that a check reads `return fault_set(f, ERR_X, "/y", "y: …")`.
- * Overlong text is cut at a character boundary. `f` may be NULL. */
+ * Overlong text loses its middle, between characters. `f` may be NULL. */
 enum err fault_set(struct fault *f, enum err err, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -485,6 +485,19 @@ static void an_overlong_fault_is_cut_between_characters(void **state)
     assert_int_equal(fault_set(NULL, ERR_IO, "", "x"), ERR_IO);
 }
 
+static void a_fault_of_a_long_path_says_why(void **state)
+{
+    (void)state;
+    char path[4096];
+    memset(path, 'x', sizeof path);
+    path[sizeof path - 1] = '\0';
+    struct fault f;
+    fault_set(&f, ERR_IO, "", "data: cannot make /%s: %s", path, "No space left on device");
+    assert_true(str_starts(str_from(f.text), STR("data: cannot make /xxx")));
+    assert_non_null(strstr(f.text, "xxx…xxx"));
+    assert_non_null(strstr(f.text, "xxx: No space left on device"));
+}
+
 static void every_error_has_a_status_a_code_and_a_sentence(void **state)
 {
     (void)state;
@@ -537,6 +550,7 @@ int main(void)
         cmocka_unit_test(ids_sort_by_time),
         cmocka_unit_test(only_canonical_digits_are_an_id),
         cmocka_unit_test(an_overlong_fault_is_cut_between_characters),
+        cmocka_unit_test(a_fault_of_a_long_path_says_why),
         cmocka_unit_test(every_error_has_a_status_a_code_and_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
