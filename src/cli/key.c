@@ -1,5 +1,6 @@
 /* key.c - `writ key`: API keys, through the platform, or straight into its data directory for the
  * very first one, when nobody has a key yet to ask with. */
+#include "pipeline/ingest/database.h"
 #include "pipeline/ingest/key_store.h"
 
 #include <errno.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "access/key.h"
+#include "base/shown.h"
 #include "cli/cli.h"
 #include "config/config.h"
 
@@ -79,6 +81,16 @@ static int make_folder(struct cli *c, struct str data)
     return cli_complain(c, REFUSED, "%s cannot be made: %s", data.bytes, strerror(errno));
 }
 
+/* A file is not made here: a slip in an address would be the name of a new one, with the key in it. */
+static int check_store(struct cli *c, struct str place)
+{
+    if (database_is_address(place.bytes) || access(place.bytes, F_OK) == 0) return DONE;
+    return cli_complain(c, USAGE,
+                        "--store: \"%.*s\" is neither an address such as "
+                        "postgresql://user@host:5432/name nor a file that is there",
+                        STR_FORMAT(shown_address(place)));
+}
+
 static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
 {
     struct buf body = cli_scratch(c, BODY_MAX), pepper = cli_scratch(c, data.size + 32),
@@ -86,6 +98,8 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
     struct str tenant = str_is_absent(c->tenant) ? STR("default") : c->tenant;
     int code = data.size == 0 ? cli_complain(c, USAGE, "--data needs a directory")
                               : key_body(c, a, tenant, &body);
+    if (code == DONE && argument_given(a, "store"))
+        code = check_store(c, argument_text(a, "store"));
     if (code == DONE) code = make_folder(c, data);
     if (code != DONE) return code;
     if (argument_given(a, "store"))
@@ -277,7 +291,7 @@ static const struct flag create_flags[] = {
     {"tenants", "GLOBS", "tenants whose records it may publish (role ingest)"},
     {"expires", "SPAN|TIME", "when it ends: 90d, 2027-01-01T00:00:00Z (default: never)"},
     {"data", "DIR", "make it in this data directory, without a running platform"},
-    {"store", "URL", "with --data: in this PostgreSQL database instead"},
+    {"store", "URL", "with --data: in this PostgreSQL database (or SQLite file) instead"},
     {NULL, NULL, NULL}};
 static const struct flag list_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
 static const struct flag rotate_flags[] = {

@@ -243,7 +243,13 @@ def test_where_a_key_is_made_is_not_guessed(tmp_path, stack):
     words = ["key", "create", "--name", "n", "--owner", "o", "--roles", "agent"]
     elsewhere = stack.cli(*words, "--store", "postgresql://db.prod/writ", key=stack.keys["admin"], check=False)
     assert elsewhere.returncode == 2 and "--store needs --data DIR" in elsewhere.stderr and not elsewhere.stdout, elsewhere
+    for nowhere in ("", tmp_path / "store.db", "postgres:/me:hidden@db.prod/writ"):
+        done = stack.cli(*words, "--data", tmp_path / "typo", "--store", nowhere, check=False)
+        assert done.returncode == 2 and "--store" in done.stderr and "postgresql://" in done.stderr and not done.stdout, done
+        assert "hidden" not in done.stderr and not list(tmp_path.iterdir())
     first, second = (stack.cli(*words, "--data", tmp_path / "new", check=False) for _ in range(2))
+    there = stack.cli(*words, "--data", tmp_path / "new", "--store", tmp_path / "new" / "platform.db", check=False)
+    assert there.returncode == 0, there
     assert first.returncode == second.returncode == 0
     assert "it is a new installation now" in first.stderr and "new installation" not in second.stderr
 
