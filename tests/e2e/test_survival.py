@@ -712,10 +712,11 @@ def test_an_engine_that_lost_its_journal_publishes_again_under_a_name_of_its_own
         assert [event["kind"] for event in stack.trace(trace)] == ["decision"], trace
 
 
-def test_a_hangup_ends_nothing(stack):
-    """A terminal that is closed, a log that is rotated."""
+@pytest.mark.parametrize("name", ("HUP", "USR1", "USR2"))
+def test_a_signal_that_asks_for_no_end_ends_nothing(stack, name):
+    """A terminal that is closed, a log that is rotated: other programs open theirs anew, or tell more, for these."""
     for program in stack.engine, stack.platform:
-        program.signal(signal.SIGHUP)
+        program.signal(getattr(signal, f"SIG{name}"))
     for n in range(20):
         with stack.at_engine() as wire:
             assert wire.post("/v1/agent/authorize", {"action": "x"}).status == 200
