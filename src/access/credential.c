@@ -153,7 +153,7 @@ enum err pepper_make(const char *path, struct fault *f)
                        ? ERR_OK
                        : file_fault(f, "pepper.file: cannot create", fresh);
     if (err == ERR_OK && link(fresh, path) != 0 && errno != EEXIST)
-        err = file_fault(f, "pepper.file: cannot create", path);
+        err = file_fault(f, "pepper.file: cannot make the hard link", path);
     unlink(fresh);
     free(fresh);
     memory_wipe(text, sizeof text);

@@ -96,8 +96,11 @@ static enum err make_node(const struct engine *e, const char *path, struct fault
     snprintf(text, sizeof text, "node-%.10s\n", digits + ID_DIGITS - 10);
     snprintf(fresh, sizeof fresh, "%s.%.26s", path, digits);
     bool is_made = file_make(fresh, str_from(text));
-    bool ok = is_made && (link(fresh, path) == 0 || errno == EEXIST) && engine_folder_sync(e);
-    if (!ok) fault_set(f, ERR_IO, "", "%s: %s", path, strerror(errno));
+    bool is_linked = is_made && (link(fresh, path) == 0 || errno == EEXIST);
+    bool ok = is_linked && engine_folder_sync(e);
+    if (!ok)
+        fault_set(f, ERR_IO, "", "%s%s: %s",
+                  is_made && !is_linked ? "cannot make the hard link " : "", path, strerror(errno));
     if (is_made) unlink(fresh);
     return ok ? ERR_OK : ERR_IO;
 }

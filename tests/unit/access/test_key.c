@@ -1,4 +1,6 @@
 /* Keys as rows, credentials as text, and the table that tells one from the other. */
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +14,16 @@
 #include "access/key.h"
 #include "base/limits.h"
 #include "base/world.h"
+
+/* In place of libc's: fails so, unless it is 0. */
+static int link_fails;
+
+int link(const char *from, const char *to)
+{
+    if (link_fails == 0) return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+    errno = link_fails;
+    return -1;
+}
 
 static const struct pepper pepper = {"0123456789abcdef0123456789abcde"};
 
@@ -361,6 +373,21 @@ static void file_put(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
+static void a_file_system_without_hard_links_is_told(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/writ-access-XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/pepper", directory);
+    link_fails = EPERM;
+    assert_int_not_equal(pepper_make(path, &fault), ERR_OK);
+    link_fails = 0;
+    assert_non_null(strstr(fault.text, "pepper.file: "));
+    assert_non_null(strstr(fault.text, "hard link"));
+    assert_non_null(strstr(fault.text, path));
+    assert_int_equal(rmdir(directory), 0); /* nothing is left */
+}
+
 static void a_pepper_is_made_once_and_closed_to_others(void **state)
 {
     (void)state;
@@ -682,6 +709,7 @@ int main(void)
         TEST(a_slip_anywhere_in_a_credential_is_seen),
         TEST(credentials_of_one_id_have_secrets_of_their_own),
         TEST(what_has_not_the_form_of_a_credential_is_none_whatever_its_sum),
+        TEST(a_file_system_without_hard_links_is_told),
         TEST(a_pepper_is_made_once_and_closed_to_others),
         TEST(the_right_credential_finds_its_key),
         TEST(another_secret_or_pepper_or_id_opens_nothing),
