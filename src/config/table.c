@@ -186,7 +186,11 @@ static enum err refuse(const struct option *o, struct str value, const char *whe
 {
     char bytes[160];
     struct buf form = buf_over(bytes, sizeof bytes);
-    option_put_form(&form, o);
+    size_t offset;
+    if (str_is_utf8(value, &offset))
+        option_put_form(&form, o);
+    else
+        buf_put_literal(&form, "UTF-8");
     struct str shown = option_shown(shown_address(value));
     return fault_set(f, ERR_BAD_VALUE, o->name, "%s (%s): \"%.*s\" is not right; it must be %.*s",
                      o->name, where, STR_FORMAT(shown), STR_FORMAT(buf_view(&form)));

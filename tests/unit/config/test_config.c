@@ -500,6 +500,16 @@ static void a_name_that_a_file_sets_twice_is_refused_with_both_lines(void **stat
     config_fini(&c);
 }
 
+static void a_value_that_is_not_utf8_is_told_so(void **state)
+{
+    (void)state;
+    struct config c;
+    struct fault f;
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--data", "/srv/\xff"), ERR_BAD_VALUE);
+    assert_says(&f, "data (flag): \"/srv/");
+    assert_says(&f, "it must be UTF-8");
+}
+
 static void a_line_that_is_no_setting_is_refused_with_its_number(void **state)
 {
     (void)state;
@@ -634,6 +644,7 @@ int main(void)
         cmocka_unit_test(a_long_value_is_told_cut_between_characters),
         cmocka_unit_test(addresses_of_every_form_are_taken),
         cmocka_unit_test(a_name_that_a_file_sets_twice_is_refused_with_both_lines),
+        cmocka_unit_test(a_value_that_is_not_utf8_is_told_so),
         cmocka_unit_test(a_line_that_is_no_setting_is_refused_with_its_number),
         cmocka_unit_test(a_file_that_is_not_there_is_told_by_name),
         cmocka_unit_test(a_file_may_have_64_kib_and_not_a_byte_more),
