@@ -54,6 +54,9 @@ void config_fini(struct config *c);
 struct str config_stray_next(char **environment, size_t *at);
 /* A warning in the log for each. */
 void config_tell_strays(char **environment);
+/* A warning in the log for each option of this program that was set and means nothing without
+ * another, which is not (needs.def). */
+void config_tell_idle(const struct config *c, enum program program);
 
 void config_put_help(struct buf *out, enum program program); /* for a terminal */
 void config_put_reference(struct buf *out);                  /* schemas/config.md */

@@ -511,6 +511,7 @@ int main(int argc, char **argv)
     }
     log_init("writ-engine", log_level_of(b.engine.config.log_level));
     config_tell_strays(environ);
+    config_tell_idle(&b.engine.config, PROGRAM_ENGINE);
     err = boot(&b, &f);
     if (err != ERR_OK) {
         listeners_stop(&b.listeners);

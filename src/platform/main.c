@@ -51,6 +51,7 @@ int main(int argc, char **argv)
     }
     log_init("writ-platform", log_level_of(config.log_level));
     config_tell_strays(environ);
+    config_tell_idle(&config, PROGRAM_PLATFORM);
     err = descriptors_for_clients(DESCRIPTORS + DESCRIPTORS_EACH * config.readers,
                                   &config.connections_max, &f);
     if (err == ERR_OK) err = platform_create(&config, &running, &f);

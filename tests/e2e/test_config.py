@@ -81,6 +81,39 @@ def test_a_variable_that_is_no_option_is_told(tmp_path, program):
     assert "wk_secret" not in done.stderr
 
 
+IDLE = {  # program: what it is given, and which of it is told
+    "writ-engine": (["kafka.topic = writ.audit.v1", "otlp.sample = 0.5", "policies.tenant = acme", "redis.ca_file ="],
+                    ["--redis.user", "me", "--journal.keep", "1h"], ["kafka.topic", "otlp.sample", "platform.key.file", "redis.user"]),
+    "writ-platform": (["kafka.user = me", "otlp.sample = 0.5", "policies.tenant = acme"], ["--policies.rescan", "1s"],
+                      ["kafka.user", "policies.rescan", "policies.tenant"]),
+}
+WHAT_IT_NEEDS = ["kafka.brokers = 192.0.2.1:9092", "otlp.url = http://192.0.2.1:4318", "redis.url = tcp://192.0.2.1:6379",
+          "platform.url = http://192.0.2.1:9090", "policies.dir = {here}"]
+
+
+@pytest.mark.parametrize("program", IDLE)
+def test_an_option_of_something_that_is_not_set_is_told(tmp_path, program):
+    """Not refused: a file may hold what several installations share, and only some have a Kafka."""
+    lines, flags, idle = IDLE[program]
+    environment = os.environ | {"WRIT_PLATFORM_KEY_FILE": str(tmp_path / "key")}
+    (tmp_path / "key").write_text("wk_x")
+    (tmp_path / "key").chmod(0o600)
+    file = tmp_path / "writ.conf"
+
+    def told(text):
+        file.write_text(text)
+        done = subprocess.run([harness.BIN / program, "--config", file, "--data", tmp_path / "data", "--listen", "192.0.2.1:9", *flags],
+                              env=environment, capture_output=True, text=True, timeout=harness.PATIENCE)
+        return {line["text"].split()[0]: line["text"] for line in map(json.loads, done.stderr.splitlines()) if line["event"] == "option_idle"}
+
+    said = told("\n".join(lines))
+    assert sorted(said) == idle, said
+    topic = idle[0]
+    assert said[topic].startswith(f"{topic} ({file}:1) ") and "kafka.brokers" in said[topic], said
+    needed = [line for line in WHAT_IT_NEEDS if program == "writ-engine" or line.startswith(("kafka", "policies"))]
+    assert told("\n".join(lines + needed).format(here=tmp_path)) == {}
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_a_text_may_be_is_described(tmp_path, name):
     program, beside, refused, said = TEXTS[name]
