@@ -14,6 +14,16 @@ void token_rejected_note(void *worker, const struct token_claims *t, enum err er
     refused_note_token(&((struct worker *)worker)->refused, t, err);
 }
 
+void auth_failed_note_ended(struct worker *w, struct id key, const struct token_claims *token,
+                            enum err err)
+{
+    metric_add(w->sheet, METRIC_ENGINE_AUTH_FAILED, 1);
+    if (token != NULL)
+        refused_note_token(&w->refused, token, err);
+    else
+        refused_note_ended(&w->refused, key, err);
+}
+
 enum { EVENT_BYTES_MAX = 16 << 10 }; /* three names of 256 characters, each of them escaped */
 
 static enum err record_source(struct worker *w, const struct refused_source *s)

@@ -125,6 +125,8 @@ static void refuse_kept_fault(struct authorization *a) { authorization_refuse(a,
 static void fail(struct authorization *a, enum err err)
 {
     a->is_undecided = true;
+    if (err_status(err) == 401)
+        auth_failed_note_ended(a->errand.worker, a->caller.key->id, a->caller.token, err);
     if (err == ERR_FULL)
         fault_set(&a->fault, ERR_OVERLOADED, "",
                   "records wait for the disk, and no more may wait now");
@@ -576,9 +578,7 @@ static void token_used(struct errand *e)
         decide_deny(&a->d, "token:uses", "No use of this token is left.");
         settle(a);
         return;
-    case TOKEN_DEAD:
-        fault_plain(&a->fault, ERR_CREDENTIAL_REVOKED);
-        authorization_refuse(a, &a->fault);
+    case TOKEN_DEAD: fail(a, ERR_CREDENTIAL_REVOKED);
     }
 }
 

@@ -160,6 +160,19 @@ static bool found(struct look *l)
 
 /* ---- read and wait ---- */
 
+static void refuse_ended(struct look *l, const struct fault *f)
+{
+    const struct errand *e = &l->trip.errand;
+    const struct asker *who = &e->call.asker;
+    const struct token_claims token = {.id = l->mark.token,
+                                       .key = l->mark.key,
+                                       .tenant = e->call.tenant,
+                                       .actor = who->token_actor,
+                                       .acting_for = who->token_acting_for};
+    auth_failed_note_ended(e->worker, l->mark.key, l->mark.is_token ? &token : NULL, f->err);
+    trip_refuse(&l->trip, f);
+}
+
 /* Whoever waited, or was away, may have been revoked meanwhile. */
 static void show(struct errand *e)
 {
@@ -171,7 +184,7 @@ static void show(struct errand *e)
     if (err == ERR_OK)
         answer_review(e);
     else
-        trip_refuse(&l->trip, &f);
+        refuse_ended(l, &f);
 }
 
 static void get(struct look *l)

@@ -44,6 +44,7 @@ struct rig {
     struct disk slow;
     _Atomic bool sync_stopped, write_stopped, disk_full;
     char credentials[RIG_KEYS][CREDENTIAL_TEXT + 1];
+    bool is_gone[RIG_KEYS]; /* from the bundles that are made from now on; never the first */
     char bundle_text[16 << 10];
     bool is_running;
 };
@@ -86,6 +87,7 @@ static inline void rig_put_key(struct rig *r, struct buf *b, enum rig_key k, con
 {
     struct id id = {{1}};
     char text[ID_TEXT], hex[SHA256_HEX];
+    if (r->is_gone[k]) return;
     id.bytes[ID_BYTES - 1] = (uint8_t)(k + 1);
     if (r->credentials[k][0] == '\0') credential_make(id, r->credentials[k]);
     sha256_write_hex(credential_mac(&r->engine.pepper, str_from(r->credentials[k])), hex);

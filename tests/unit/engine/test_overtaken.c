@@ -159,6 +159,12 @@ static void one_is_away(struct rig *r)
     while (rig_under_way(r) != 1) sched_yield();
 }
 
+/* Whoever has its answer may be counted for a moment more. */
+static void none_is_away(struct rig *r)
+{
+    while (rig_under_way(r) != 0) sched_yield();
+}
+
 static bool is_silent(struct client *c)
 {
     struct pollfd heard = {.fd = c->fd, .events = POLLIN};
@@ -380,6 +386,73 @@ static void a_review_that_was_resolved_meanwhile_is_given_to_nobody(void **state
     assert_int_equal(client_call(p.probes, "GET", target, RIG_REVIEWER, ""), 200);
     assert_true(client_says(p.probes, "\"status\":\"pending\""));
     client_close(denies);
+    people_leave(&p);
+}
+
+/* ---- told 401 for what has ended meanwhile, as the trail has it ---- */
+
+/* Whatever was noted is recorded at the end. */
+static bool is_recorded(struct rig *r, const char *kind)
+{
+    rig_stop(r);
+    journal_close(r->engine.journal);
+    r->engine.journal = NULL;
+    return rig_has_written(r, kind);
+}
+
+/* As is_revoked_meanwhile(), but nobody else shows the token: home has heard of it in the beat after
+ * the one that wrote it. */
+static void is_refused_alone(struct rig *r, struct people *p)
+{
+    end_token(p->probes, &p->token);
+    while (!rig_has_written(r, "token.revoked")) sched_yield();
+    go_on(AWAY);
+    assert_int_equal(client_hear(p->asks), 401);
+    assert_true(is_recorded(r, "token.rejected"));
+}
+
+static void a_token_that_ended_before_its_request_was_decided_is_recorded_as_refused(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, AWAY);
+    stop(r, AWAY);
+    ask(p.asks, p.token.text, "send", p.actor);
+    one_is_away(r);
+    is_refused_alone(r, &p);
+    people_leave(&p);
+}
+
+static void a_token_that_ended_before_it_was_shown_a_review_is_recorded_as_refused(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    char review[64], target[128];
+    approved(&p, review);
+    none_is_away(r);
+    stop(r, AWAY);
+    snprintf(target, sizeof target, "/v1/queue/%s", review);
+    client_say(p.asks, "GET", target, RIG_AGENT, p.token.text, "");
+    one_is_away(r);
+    is_refused_alone(r, &p);
+    people_leave(&p);
+}
+
+static void a_key_that_ended_while_it_waited_is_recorded_as_refused(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    char review[64], target[128];
+    given_review(&p, NULL, review);
+    none_is_away(r);
+    snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
+    client_say(p.probes, "GET", target, RIG_OTHER_REVIEWER, NULL, "");
+    one_is_away(r);
+    r->is_gone[RIG_OTHER_REVIEWER] = true;
+    rig_swap(r, rig_bundle(r, 2));
+    snprintf(target, sizeof target, "/v1/queue/%s/deny", review);
+    assert_int_equal(client_call(p.asks, "POST", target, RIG_REVIEWER, ""), 200);
+    assert_int_equal(client_hear(p.probes), 401);
+    assert_true(is_recorded(r, "auth.failed"));
     people_leave(&p);
 }
 
@@ -608,6 +681,9 @@ int main(void)
         TEST(no_token_is_minted_for_an_actor_that_was_suspended_meanwhile),
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
+        TEST(a_token_that_ended_before_its_request_was_decided_is_recorded_as_refused),
+        TEST(a_token_that_ended_before_it_was_shown_a_review_is_recorded_as_refused),
+        TEST(a_key_that_ended_while_it_waited_is_recorded_as_refused),
         TEST(a_review_that_was_resolved_meanwhile_is_given_to_nobody),
         TEST(a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more),
         TEST(a_token_is_told_to_be_over_with_its_actor_when_no_reactor_takes_it_any_more),
