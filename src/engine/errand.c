@@ -97,6 +97,24 @@ static void give_back_gathered(struct errand *e)
     e->gathered_count = 0;
 }
 
+void errand_set_aside(struct errand *e)
+{
+    check(e->aside == NULL);
+    e->aside = e->gathered;
+    e->aside_count = e->gathered_count;
+    e->gathered = NULL;
+    e->gathered_count = 0;
+}
+
+void errand_take_up(struct errand *e)
+{
+    give_back_gathered(e);
+    e->gathered = e->aside;
+    e->gathered_count = e->aside_count;
+    e->aside = NULL;
+    e->aside_count = 0;
+}
+
 static void wait_free(struct errand_wait *t)
 {
     struct worker *w = t->errand->worker;
@@ -111,6 +129,7 @@ static void wait_free(struct errand_wait *t)
 static void end(struct errand *e)
 {
     struct worker *w = e->worker;
+    errand_take_up(e);
     give_back_gathered(e);
     if (e->wait != NULL) {
         wait_free(e->wait);
@@ -390,6 +409,7 @@ static void client_gone(void *context) { abandon(context); }
 /* The errand that was moved leaves its old place. */
 static void leave_behind(struct errand *e)
 {
+    check(e->aside == NULL);
     give_back_gathered(e);
     if (!e->is_away) return;
     link_remove(&e->link);

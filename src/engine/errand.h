@@ -38,6 +38,8 @@ struct errand {
     void (*then)(struct errand *e);
     struct call **gathered; /* answers of all shards, by reactor (errand_gather) */
     unsigned gathered_count, gathered_left;
+    struct call **aside; /* what was gathered before (errand_set_aside) */
+    unsigned aside_count;
 
     /* errand.c's own. */
     struct link link; /* of the worker's errands that are away */
@@ -60,6 +62,9 @@ void errand_visit(struct errand *e, enum call_kind kind, unsigned slot,
 /* The same call to every shard; then e->gathered holds their answers. Where it could not be sent it
  * holds one: the call itself, with err. */
 void errand_gather(struct errand *e, enum call_kind kind, void (*then)(struct errand *e));
+/* What was gathered stays beside what is gathered next, and takes its place again. */
+void errand_set_aside(struct errand *e);
+void errand_take_up(struct errand *e);
 /* For an answer by which somebody is let in no more: `then` follows when every reactor knows of all
  * that is revoked by now. What was gathered stays; e->call is used up. */
 void errand_when_all_know(struct errand *e, void (*then)(struct errand *e));

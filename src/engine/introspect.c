@@ -18,27 +18,18 @@ static void answer_inactive(struct errand *e)
     errand_reply(e, 200, STR("{\"active\":false}"), (struct str){0});
 }
 
-static void looked_who_is_suspended(struct errand *e)
+static void asked_who_is_suspended(struct errand *e)
 {
-    for (unsigned i = 0; i < e->gathered_count; i++) {
-        if (e->gathered[i]->err == ERR_OK) continue;
-        token_refuse((struct trip *)(void *)e, e->gathered[i]->err);
-        return;
-    }
-    errand_when_all_know(e, answer_inactive);
+    if (token_gathered(e)) errand_when_all_know(e, answer_inactive);
 }
 
-/* A suspension is known here before it is durable, and no record of the token's own tells of it: whoever
- * asks all shards who is suspended is answered when it is. */
 static void tell_inactive(struct introspection *i)
 {
     struct errand *e = &i->trip.errand;
-    if (!worker_actor_is_suspended(e->worker, i->claims.tenant, i->claims.actor)) {
+    if (worker_actor_is_suspended(e->worker, i->claims.tenant, i->claims.actor))
+        token_ask_who_is_suspended(e, asked_who_is_suspended);
+    else
         errand_when_all_know(e, answer_inactive);
-        return;
-    }
-    memset(&e->call.list, 0, sizeof e->call.list); /* a page of none */
-    errand_gather(e, CALL_ACTOR_LIST, looked_who_is_suspended);
 }
 
 static void put_number(struct buf *b, struct str before, uint64_t number)

@@ -39,6 +39,22 @@ bool token_is_active(const struct worker *w, const struct token_facts *t, uint64
     return api_token_alive(&w->api, &c, now_ms, &key, &f) == ERR_OK;
 }
 
+bool token_gathered(struct errand *e)
+{
+    for (unsigned k = 0; k < e->gathered_count; k++) {
+        if (e->gathered[k]->err == ERR_OK) continue;
+        token_refuse((struct trip *)(void *)e, e->gathered[k]->err);
+        return false;
+    }
+    return true;
+}
+
+void token_ask_who_is_suspended(struct errand *e, void (*then)(struct errand *e))
+{
+    memset(&e->call.list, 0, sizeof e->call.list); /* a page of none */
+    errand_gather(e, CALL_ACTOR_LIST, then);
+}
+
 /* ---- revoke ---- */
 
 static void revoked(struct errand *e)
@@ -124,20 +140,33 @@ static void tell_page(struct errand *e)
     if (err != ERR_OK) token_refuse(&p->trip, err);
 }
 
+static void asked_who_is_suspended(struct errand *e)
+{
+    if (!token_gathered(e)) return;
+    errand_take_up(e);
+    errand_when_all_know(e, tell_page);
+}
+
 /* Looked at once: of what is revoked while the page waits, it tells nothing. */
 static void listed(struct errand *e)
 {
     const uint64_t now_ms = world_now_ms();
+    bool is_any_suspended = false;
+    if (!token_gathered(e)) return;
     for (unsigned k = 0; k < e->gathered_count; k++) {
         const struct call *c = e->gathered[k];
-        if (c->err != ERR_OK) {
-            token_refuse((struct trip *)(void *)e, c->err);
-            return;
+        for (uint32_t i = 0; i < c->list.count; i++) {
+            struct token_facts *t = &c->list.tokens[i];
+            t->is_active = token_is_active(e->worker, t, now_ms);
+            is_any_suspended |= worker_actor_is_suspended(e->worker, t->tenant, t->actor);
         }
-        for (uint32_t i = 0; i < c->list.count; i++)
-            c->list.tokens[i].is_active = token_is_active(e->worker, &c->list.tokens[i], now_ms);
     }
-    errand_when_all_know(e, tell_page);
+    if (!is_any_suspended) {
+        errand_when_all_know(e, tell_page);
+        return;
+    }
+    errand_set_aside(e);
+    token_ask_who_is_suspended(e, asked_who_is_suspended);
 }
 
 void token_list_handle(void *context, struct http_exchange *x)

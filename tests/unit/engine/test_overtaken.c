@@ -617,20 +617,38 @@ static void no_list_leaves_out_a_token_whose_revocation_could_be_lost(void **sta
 }
 
 /* All have heard of it, which is no promise yet: only the disk is left to wait for. */
+static void all_hear_of_what_could_be_lost(struct rig *r, struct people *p)
+{
+    struct revoked_log *log = r->engine.revoked;
+    atomic_store(&r->sync_stopped, true);
+    suspend(p->admin, p->actor);
+    while (!rig_has_written(r, "actor.suspended")) sched_yield();
+    while (!revoked_log_seen(log, revoked_log_newest(log))) sched_yield();
+}
+
 static void no_token_is_told_to_be_over_with_its_actor_while_that_could_be_lost(void **state)
 {
     struct rig *r = *state;
     struct people p = people_of(r, THIRD, AWAY);
-    struct revoked_log *log = r->engine.revoked;
-    atomic_store(&r->sync_stopped, true);
-    suspend(p.admin, p.actor);
-    while (!rig_has_written(r, "actor.suspended")) sched_yield();
-    while (!revoked_log_seen(log, revoked_log_newest(log))) sched_yield();
+    all_hear_of_what_could_be_lost(r, &p);
     introspect(p.probes, &p.token);
     assert_true(is_silent(p.probes));
     atomic_store(&r->sync_stopped, false);
     assert_int_equal(client_hear(p.probes), 200);
     assert_string_equal(p.probes->body, "{\"active\":false}");
+    assert_int_equal(client_hear(p.admin), 200);
+    people_leave(&p);
+}
+
+static void no_list_leaves_out_a_token_with_its_actor_while_that_could_be_lost(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, AWAY);
+    all_hear_of_what_could_be_lost(r, &p);
+    waits_for_the_disk(r, p.probes, "/v1/tokens?active=true", RIG_ADMIN, "actor.suspended");
+    assert_true(client_says(p.probes, "\"count\":0"));
+    assert_int_equal(client_call(p.probes, "GET", "/v1/tokens", RIG_ADMIN, ""), 200);
+    assert_true(client_says(p.probes, p.token.id) && client_says(p.probes, "\"active\":false"));
     assert_int_equal(client_hear(p.admin), 200);
     people_leave(&p);
 }
@@ -693,6 +711,7 @@ int main(void)
         TEST(no_list_leaves_out_an_actor_whose_resumption_could_be_lost),
         TEST(no_list_leaves_out_a_token_whose_revocation_could_be_lost),
         TEST(no_token_is_told_to_be_over_with_its_actor_while_that_could_be_lost),
+        TEST(no_list_leaves_out_a_token_with_its_actor_while_that_could_be_lost),
         TEST(no_trace_finds_a_review_that_was_given_it_by_what_could_be_lost),
         TEST(a_retry_of_another_body_is_told_no_earlier_than_the_first_is_durable),
     };
