@@ -140,6 +140,14 @@ static enum err record(struct store *s, const char *kind, const struct key *k, s
     return own_event_store(s, by, &e, f);
 }
 
+/* What is made or ends by it counts from its turn, however long it waited for that. */
+static struct actor actor_now(const struct actor *by)
+{
+    struct actor now = *by;
+    now.now_ms = world_now_ms();
+    return now;
+}
+
 /* ---- making ---- */
 
 /* Gives the key an id and a credential; the credential is written once, to `to`. */
@@ -189,9 +197,12 @@ enum err key_store_create(struct store *s, const struct pepper *p, struct key *d
                          " is the service's own name for changes by files");
     if (str_is_dots(draft->name)) /* it is an actor, too, and could not be suspended */
         return fault_set(f, ERR_BAD_VALUE, "/name", "name: " STR_NO_DOTS);
-    key_arm(s, p, draft, by->now_ms, credential);
     enum err err = key_store_begin(s, by->key_id, f);
-    if (err == ERR_OK) err = store_end(s, create_step(s, draft, by, ret, f), f);
+    if (err == ERR_OK) {
+        const struct actor now = actor_now(by);
+        key_arm(s, p, draft, now.now_ms, credential);
+        err = store_end(s, create_step(s, draft, &now, ret, f), f);
+    }
     if (err == ERR_OK) {
         ret->id = draft->id;
         put_with_credential(out, draft, credential);
@@ -319,9 +330,10 @@ enum err key_store_rotate(struct store *s, const struct pepper *p,
     struct rotation r = {0};
     enum err err = key_store_begin(s, by->key_id, f);
     if (err != ERR_OK) return err;
+    const struct actor now = actor_now(by);
     err = key_find(s, wanted->tenant, wanted->id, &r.old, f);
     if (err == ERR_OK) err = key_check_maker(r.old, wanted->everywhere, f);
-    if (err == ERR_OK) err = rotate_step(s, p, &r, wanted->overlap_ms, by, ret, f);
+    if (err == ERR_OK) err = rotate_step(s, p, &r, wanted->overlap_ms, &now, ret, f);
     err = store_end(s, err, f);
     if (err == ERR_OK) {
         char time[TIME_TEXT];

@@ -20,8 +20,8 @@ struct key_result {
  * ERR_CREDENTIAL_EXPIRED: nothing is begun. */
 enum err key_store_begin(struct store *s, struct str key_id, struct fault *f);
 
-/* Makes a key of what `draft` says (its id, MAC and times are set here; draft->expires_at is
- * kept) and appends the row's JSON with one more member, `key`: the credential. ERR_BAD_VALUE: the
+/* Makes a key of what `draft` says (its id, MAC and times are set here, as of its turn;
+ * draft->expires_at is kept) and appends the row's JSON with one more member, `key`: the credential. ERR_BAD_VALUE: the
  * name is FILES_PRINCIPAL, "." or ".."; ERR_OUT_OF_RANGE: as many keys as there may be. */
 enum err key_store_create(struct store *s, const struct pepper *p, struct key *draft,
                           const struct actor *by, struct buf *out, struct key_result *ret,
@@ -40,8 +40,8 @@ struct key_rotation {
     uint64_t overlap_ms;
 };
 /* A new key with everything of the old one; it ends when the old one would have, had it never been
- * rotated. The old one ends after `overlap_ms`, never later than it would have (0: it is revoked
- * now). Appends the new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; as of
+ * rotated. The old one ends `overlap_ms` after its turn has come, never later than it would have
+ * (0: it is revoked now). Appends the new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; as of
  * key_check_maker(): whoever may not make such a key may not rotate it; ERR_KEY_ENDED: the old one
  * was revoked or has expired; ERR_OUT_OF_RANGE: as many keys as there may be. */
 enum err key_store_rotate(struct store *s, const struct pepper *p,

@@ -77,6 +77,44 @@ static void a_key_that_expired_while_its_rotation_waited_has_no_successor(void *
     assert_int_equal(rig_number(r, "SELECT count(*) FROM keys"), 2);
 }
 
+static uint64_t time_of(const struct json *row, const char *name)
+{
+    uint64_t ms;
+    assert_true(time_read(json_text(row, str_from(name)), &ms));
+    return ms;
+}
+
+/* An overlap that is shorter than the wait would be over before anybody is told of the new key. */
+static void what_waited_for_its_turn_counts_from_then(void **state)
+{
+    struct rig *r = *state;
+    const uint64_t now_ms = world_now_ms();
+    const struct actor by = {.principal = STR("root"), .now_ms = now_ms - 10000};
+    const struct pepper pepper = {0};
+    struct key_rotation wanted = {.everywhere = true, .overlap_ms = 1000};
+    struct key_result result;
+    struct arena arena;
+    struct json *row;
+    arena_init(&arena, 1 << 12, 1 << 20);
+    rig_key(r, KEY_1, "");
+    assert_true(id_read("key_", STR(KEY_1), &wanted.id));
+    assert_int_equal(key_store_rotate(r->store, &pepper, &wanted, &by, &r->out, &result, &r->fault),
+                     ERR_OK);
+    assert_int_equal(json_read(buf_view(&r->out), NULL, &arena, &row, &r->fault), ERR_OK);
+    assert_true(time_of(json_get(row, STR("replaces")), "expires_at") >= now_ms + 1000);
+    assert_true(time_of(row, "created_at") >= now_ms);
+
+    struct key *draft;
+    assert_int_equal(key_read(row, &draft, &r->fault), ERR_OK);
+    buf_clear(&r->out);
+    assert_int_equal(key_store_create(r->store, &pepper, draft, &by, &r->out, &result, &r->fault),
+                     ERR_OK);
+    key_destroy(draft);
+    assert_int_equal(json_read(buf_view(&r->out), NULL, &arena, &row, &r->fault), ERR_OK);
+    assert_true(time_of(row, "created_at") >= now_ms);
+    arena_fini(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -84,6 +122,7 @@ int main(void)
         TEST(a_key_that_was_revoked_or_is_gone_begins_none),
         TEST(a_key_that_expired_while_its_change_waited_makes_none),
         TEST(a_key_that_expired_while_its_rotation_waited_has_no_successor),
+        TEST(what_waited_for_its_turn_counts_from_then),
     };
     return rig_run(tests);
 }
