@@ -175,9 +175,14 @@ void platform_stop(struct platform *p)
     bell_ring(&p->wake);
 }
 
-static void look_again(struct loop_timer *t) { (void)t; }
+static void drain_tick(struct loop_timer *t)
+{
+    struct platform *p = link_owner(t, struct platform, tick);
+    auth_failed_record(p);
+    loop_timer_start(p->loop, &p->tick, TICK_MS, drain_tick);
+}
 
-/* Stop accepting → answer who waits → finish what is in hand. */
+/* Stop accepting → answer who waits → finish what is in hand → record whom that refused. */
 static void drain(struct platform *p)
 {
     p->draining = true;
@@ -187,11 +192,16 @@ static void drain(struct platform *p)
     http_server_drain(p->server);
     if (p->forward != NULL) forward_drain(p->forward);
     uint64_t deadline_ns = world_monotonic_ns() + (uint64_t)DRAIN_MS * 1000000;
-    loop_timer_start(p->loop, &p->tick, DRAIN_MS, look_again);
-    for (;;) {
+    loop_timer_start(p->loop, &p->tick, TICK_MS, drain_tick);
+    for (bool is_recorded = false;;) {
         follow_drain(p); /* jobs that come back now may begin to wait */
         followers_drain(p);
         bool busy = http_server_connections(p->server) > 0 || work_under_way(p->work) > 0;
+        if (!busy && !is_recorded) {
+            auth_failed_record(p);
+            is_recorded = true;
+            busy = work_under_way(p->work) > 0;
+        }
         if (!busy || world_monotonic_ns() >= deadline_ns) break;
         loop_beat(p->loop, true);
     }

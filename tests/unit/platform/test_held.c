@@ -1,7 +1,10 @@
 /* What is asked, and waits for a reader, while keys end. */
 #include "rig.h"
 
+#include <arpa/inet.h>
 #include <semaphore.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include "base/time.h"
 
@@ -265,6 +268,40 @@ static void a_key_that_ended_while_it_waited_is_recorded_as_refused(void **state
     assert_int_equal(refusals_recorded(r, a.id), 1);
 }
 
+static bool is_listening(uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
+    inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool yes = connect(fd, (const struct sockaddr *)&to, sizeof to) == 0;
+    close(fd);
+    return yes;
+}
+
+/* Nobody is accepted any more; who was goes on. */
+static void begin_the_end(struct rig *r)
+{
+    const char *port = strrchr(platform_address(r->platform), ':');
+    uint16_t number = (uint16_t)strtoul(port + 1, NULL, 10);
+    platform_stop(r->platform);
+    while (is_listening(number)) usleep(1000);
+}
+
+static void a_key_that_is_refused_at_the_very_end_is_recorded(void **state)
+{
+    struct rig *r = *state;
+    struct asker a;
+    asker_make(&a, r, ADMIN_OF_ALL);
+    asker_ask(&a, "/api/v1/audit?tenant_id=default");
+    assert_int_equal(revoke_by(r, r->keys[ROOT], a.id), 200);
+    begin_the_end(r);
+    go_on(r);
+    pthread_join(a.thread, NULL);
+    assert_refused(&a.rig, 401, "credential_revoked", NULL);
+    asker_end(&a);
+    assert_int_equal(refusals_recorded(r, a.id), 1);
+}
+
 /* The engines that are behind when somebody's key is revoked now. */
 static struct str revoke_one(struct rig *r)
 {
@@ -302,6 +339,7 @@ int main(void)
         TEST(what_is_read_is_not_told_to_a_key_that_was_revoked_meanwhile),
         TEST(what_is_read_is_not_told_to_a_key_that_has_expired_meanwhile),
         TEST(a_key_that_ended_while_it_waited_is_recorded_as_refused),
+        TEST(a_key_that_is_refused_at_the_very_end_is_recorded),
         TEST(who_holds_is_told_what_was_read),
         TEST(what_a_key_has_changed_is_told_to_it_though_it_ends_itself),
         TEST(an_engine_whose_key_expires_while_it_waits_is_told_so),
