@@ -10,9 +10,11 @@
 
 #define KEYS "/api/v1/keys"
 
-/* All GETs of the platform's own: once one is asked, no reader does anything until it may go on. */
+/* All GETs of the platform's own: once one is asked, no reader does anything until it may go on; nor
+ * does the writer, from the first change on that is asked once `holds_writer`. */
 static struct {
     sem_t begun, go_on, asked;
+    _Atomic bool holds_writer, counts_changes;
     void (*handles[64])(void *context, struct http_exchange *x);
 } held;
 
@@ -34,6 +36,17 @@ static void handle_held(void *context, struct http_exchange *x)
     sem_post(&held.asked);
 }
 
+static void handle_change(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    if (atomic_exchange(&held.holds_writer, false)) {
+        assert_true(job_queue(job_create(p, NULL, hold), QUEUE_WRITER));
+        sem_wait(&held.begun);
+    }
+    held.handles[x->route - p->routes](context, x);
+    if (atomic_load(&held.counts_changes)) sem_post(&held.asked);
+}
+
 static void go_on(const struct rig *r)
 {
     for (unsigned i = 0; i < r->config.readers; i++) sem_post(&held.go_on);
@@ -45,7 +58,8 @@ static void hold_routes(struct platform *p)
     for (size_t i = 0; i < p->route_count; i++) {
         struct http_route *route = &p->routes[i];
         held.handles[i] = route->handle;
-        if (route->method == HTTP_GET && route->roles != 0) route->handle = handle_held;
+        if (route->roles == 0) continue;
+        route->handle = route->method == HTTP_GET ? handle_held : handle_change;
     }
 }
 
@@ -56,6 +70,8 @@ static int set_up(void **state)
     sem_init(&held.begun, 0, 0);
     sem_init(&held.go_on, 0, 0);
     sem_init(&held.asked, 0, 0);
+    atomic_store(&held.holds_writer, false);
+    atomic_store(&held.counts_changes, false);
     rig_stop(r);
     if (platform_create(&r->config, &r->platform, &r->fault) != ERR_OK)
         fail_msg("%s", r->fault.text);
@@ -75,7 +91,7 @@ static int tear_down(void **state)
 struct asker {
     struct rig rig;
     char key[CREDENTIAL_TEXT + 1], id[ID_TEXT + 1];
-    const char *target;
+    const char *method, *target, *body; /* no body: NULL */
     struct extra extra;
     pthread_t thread;
 };
@@ -83,7 +99,8 @@ struct asker {
 static void *ask(void *asker)
 {
     struct asker *a = asker;
-    call_with(&a->rig, a->key, "GET", a->target, (struct str){0}, &a->extra);
+    struct str body = a->body == NULL ? (struct str){0} : str_from(a->body);
+    call_with(&a->rig, a->key, a->method, a->target, body, &a->extra);
     return NULL;
 }
 
@@ -99,12 +116,16 @@ static void asker_make(struct asker *a, struct rig *r, const char *row)
 }
 
 /* Until the platform has taken the question. */
-static void asker_ask(struct asker *a, const char *target)
+static void asker_send(struct asker *a, const char *method, const char *target, const char *body)
 {
+    a->method = method;
     a->target = target;
+    a->body = body;
     assert_int_equal(pthread_create(&a->thread, NULL, ask, a), 0);
     sem_wait(&held.asked);
 }
+
+static void asker_ask(struct asker *a, const char *target) { asker_send(a, "GET", target, NULL); }
 
 static void asker_end(struct asker *a)
 {
@@ -268,6 +289,27 @@ static void a_key_that_ended_while_it_waited_is_recorded_as_refused(void **state
     assert_int_equal(refusals_recorded(r, a.id), 1);
 }
 
+/* Both wait for the writer: the end of the key has its turn first. */
+static void a_key_that_ended_before_the_turn_of_its_change_is_recorded_as_refused(void **state)
+{
+    struct rig *r = *state;
+    struct asker a, ends;
+    asker_make(&a, r, ADMIN_OF_ALL);
+    asker_make(&ends, r, ADMIN_OF_ALL);
+    atomic_store(&held.holds_writer, true);
+    atomic_store(&held.counts_changes, true);
+    asker_send(&ends, "DELETE", arena_printf(&r->arena, KEYS "/%s", a.id).bytes, NULL);
+    asker_send(&a, "POST", KEYS, ADMIN_OF_ALL);
+    go_on(r);
+    pthread_join(a.thread, NULL);
+    pthread_join(ends.thread, NULL);
+    assert_status(&ends.rig, 200);
+    assert_refused(&a.rig, 401, "credential_revoked", NULL);
+    asker_end(&ends);
+    asker_end(&a);
+    assert_int_equal(refusals_recorded(r, a.id), 1);
+}
+
 static bool is_listening(uint16_t port)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -339,6 +381,7 @@ int main(void)
         TEST(what_is_read_is_not_told_to_a_key_that_was_revoked_meanwhile),
         TEST(what_is_read_is_not_told_to_a_key_that_has_expired_meanwhile),
         TEST(a_key_that_ended_while_it_waited_is_recorded_as_refused),
+        TEST(a_key_that_ended_before_the_turn_of_its_change_is_recorded_as_refused),
         TEST(a_key_that_is_refused_at_the_very_end_is_recorded),
         TEST(who_holds_is_told_what_was_read),
         TEST(what_a_key_has_changed_is_told_to_it_though_it_ends_itself),
