@@ -14,12 +14,21 @@
 #include "base/list.h"
 #include "base/log.h"
 
-enum { BACKLOG = 4096, ACCEPTS_PER_BEAT = 64, PAUSE_MS = 100, ADDRESS_BYTES = 256 };
+enum {
+    BACKLOG = 4096,
+    ACCEPTS_PER_BEAT = 64,
+    PAUSE_MS = 100,
+    TELL_MS = 60000,
+    ADDRESS_BYTES = 256
+};
 
 struct listener {
     struct loop_fd watch;
     struct loop_timer pause;
-    bool is_short; /* of descriptors, or of a network: told, and not over */
+    /* That it is short of descriptors, or of a network: told, and not over. One that comes back within
+     * TELL_MS, as under many clients it does all the time, is not told again. */
+    bool is_told;
+    uint64_t told_ms; /* the last time; 0: never */
     struct loop *loop;
     int fd;
     bool is_unix;
@@ -36,18 +45,26 @@ static void pause_over(struct loop_timer *t)
     loop_fd_change(l->loop, &l->watch, LOOP_READ);
 }
 
+static void tell_shortage(struct listener *l, int number)
+{
+    uint64_t now_ms = loop_now_ms(l->loop);
+    if (l->is_told || (l->told_ms != 0 && now_ms - l->told_ms < TELL_MS)) return;
+    log_line(LOG_WARNING, "accept_paused", "why", strerror(number), NULL);
+    l->is_told = true;
+    l->told_ms = now_ms;
+}
+
 static void pause_accepting(struct listener *l, int number)
 {
-    if (!l->is_short) log_line(LOG_WARNING, "accept_paused", "why", strerror(number), NULL);
-    l->is_short = true;
+    tell_shortage(l, number);
     loop_fd_change(l->loop, &l->watch, 0);
     loop_timer_start(l->loop, &l->pause, PAUSE_MS, pause_over);
 }
 
 static void end_shortage(struct listener *l)
 {
-    if (l->is_short) log_line(LOG_INFO, "accept_resumed", NULL);
-    l->is_short = false;
+    if (l->is_told) log_line(LOG_INFO, "accept_resumed", NULL);
+    l->is_told = false;
 }
 
 static void accept_ready(struct loop_fd *w, int events)

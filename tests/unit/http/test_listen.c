@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -117,11 +118,70 @@ static void an_error_that_stays_does_not_keep_a_processor_busy(void **state)
     scene_end(&s);
 }
 
+/* ---- what is logged meanwhile ---- */
+
+struct log {
+    int before, file;
+    char text[16 << 10];
+};
+
+static void log_catch(struct log *l)
+{
+    l->before = dup(STDERR_FILENO);
+    l->file = memfd_create("log", MFD_CLOEXEC);
+    assert_int_equal(dup2(l->file, STDERR_FILENO), STDERR_FILENO);
+}
+
+static void log_let_go(struct log *l)
+{
+    dup2(l->before, STDERR_FILENO);
+    close(l->before);
+    ssize_t size = pread(l->file, l->text, sizeof l->text - 1, 0);
+    close(l->file);
+    assert_true(size >= 0);
+    l->text[size] = '\0';
+}
+
+static int times_told(const struct log *l, const char *event)
+{
+    int count = 0;
+    for (const char *at = l->text; (at = strstr(at, event)) != NULL; at++) count++;
+    return count;
+}
+
+static void fail_once_and_take(struct scene *s, int client)
+{
+    int took = s->first_took;
+    failing = EMFILE;
+    for (asked = 0; asked == 0;) loop_beat(s->loop, true);
+    failing = 0;
+    while (s->first_took == took) loop_beat(s->loop, true);
+    close(client);
+}
+
+/* As where many clients come and go, and there are fewer descriptors than clients. */
+static void a_shortage_that_comes_and_goes_is_told_once_and_so_is_its_end(void **state)
+{
+    (void)state;
+    struct scene s = scene_create();
+    struct fault f;
+    struct log log;
+    open_at(&s, &s.first);
+    assert_int_equal(listeners_start(&s.first, s.loop, count, &s.first_took, &f), ERR_OK);
+    log_catch(&log);
+    for (int n = 0; n < 3; n++) fail_once_and_take(&s, client_of(s.path));
+    log_let_go(&log);
+    assert_int_equal(times_told(&log, "accept_paused"), 1);
+    assert_int_equal(times_told(&log, "accept_resumed"), 1);
+    scene_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_socket_that_another_took_before_we_listened_is_refused_and_left_alone),
         cmocka_unit_test(an_error_that_stays_does_not_keep_a_processor_busy),
+        cmocka_unit_test(a_shortage_that_comes_and_goes_is_told_once_and_so_is_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
