@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -146,6 +147,53 @@ def test_if_one_dies_the_other_is_stopped_and_the_status_says_so(run, victim):
     os.kill(one.children()[victim], signal.SIGKILL)
     assert one.process.wait(harness.PATIENCE) != 0
     assert victim in one.process.stderr.read() and one.ended()
+
+
+class Build:
+    """ops/run in a tree of its own, where it builds, with tools that need long: ninja, or cmake before it."""
+
+    SLOW = "#!/bin/sh\ntrap 'exit 2' INT TERM\nsleep 600 &\necho $$ $! >$STARTED.new\nmv $STARTED.new $STARTED\nwait\n"
+
+    def __init__(self, path, slow):
+        self.started, self.tmp, tools, lib = path / "started", path / "tmp", path / "bin", path / "tree" / "ops" / "lib"
+        for folder in (self.tmp, tools, lib):
+            folder.mkdir(parents=True)
+        shutil.copy(RUN, lib.parent)
+        shutil.copy(RUN.parent / "lib" / "configure", lib)
+        for script, text in ((lib.parent / "setup", "#!/bin/sh\n"), (tools / "cmake", "#!/bin/sh\n"), (tools / slow, self.SLOW)):
+            script.write_text(text)
+            script.chmod(0o755)
+        environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "STARTED": str(self.started), "TMPDIR": str(self.tmp)}
+        environment.pop("WRIT_BIN", None)
+        self.process = subprocess.Popen([lib.parent / "run", "--data", path / "data"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env=environment, start_new_session=True)
+        harness.eventually(self.started.exists, "it builds")
+
+    def pids(self):
+        return [int(pid) for pid in self.started.read_text().split()]
+
+    def lives(self, pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() != b""  # a zombie's is empty
+        except FileNotFoundError:
+            return False
+
+
+@pytest.mark.parametrize("slow", ["cmake", "ninja"])
+@pytest.mark.parametrize("number, send", [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)], ids=["ctrl-c", "terminated"])
+def test_a_build_that_is_stopped_leaves_nothing_and_is_no_failed_one(tmp_path, slow, number, send):
+    """Ctrl-C reaches all that the terminal runs; SIGTERM the script alone."""
+    build = Build(tmp_path, slow)
+    try:
+        send(build.process.pid, number)
+        printed, said = build.process.communicate(timeout=harness.PATIENCE)
+        assert build.process.returncode == 128 + number and not printed, said
+        assert said.splitlines() == ["Building (about a minute the first time) …"]
+        assert not list(build.tmp.iterdir())
+        harness.eventually(lambda: not any(map(build.lives, build.pids())), "the build has ended")
+    finally:
+        for pid in filter(build.lives, build.pids()):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("arguments, said", [
