@@ -5,10 +5,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/check.h"
 
 /* ---- arena ---- */
 
@@ -218,6 +223,39 @@ static void two_texts_are_put_together_or_not_at_all(void **state)
     assert_true(!b.overflow && str_equal(buf_view(&b), STR("abcde")));
 }
 
+/* ---- a check that fails ---- */
+
+static void last_words(int number, char to[512])
+{
+    int pipes[2], status;
+    assert_int_equal(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        dup2(pipes[1], STDERR_FILENO);
+        errno = number;
+        check(number < 0);
+    }
+    close(pipes[1]);
+    ssize_t size = read(pipes[0], to, 511);
+    close(pipes[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && size > 0);
+    to[size] = '\0';
+}
+
+static void a_check_that_fails_for_want_of_memory_says_so(void **state)
+{
+    char words[512];
+    (void)state;
+    last_words(ENOMEM, words);
+    assert_non_null(strstr(words, "check failed: number < 0 at "));
+    assert_non_null(strstr(words, "out of memory"));
+    last_words(0, words);
+    assert_non_null(strstr(words, "check failed: number < 0 at "));
+    assert_null(strstr(words, "memory ("));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_short_copy_writes_its_bytes_and_no_other),
         cmocka_unit_test(two_texts_are_put_together_or_not_at_all),
         cmocka_unit_test(a_long_printf_overflows_politely),
+        cmocka_unit_test(a_check_that_fails_for_want_of_memory_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
