@@ -472,6 +472,13 @@ static inline struct call *scene_redeem_call(struct scene *s, struct id id, stru
     return c;
 }
 
+/* Where who asked has no memory for what it is told. */
+static inline void scene_without_room(struct call *c)
+{
+    while (arena_bytes(c->arena, 1) != NULL) {
+    }
+}
+
 static inline void scene_suspend(struct scene *s, struct str actor)
 {
     struct call *c = scene_call(s, CALL_SUSPEND, STR("root"));

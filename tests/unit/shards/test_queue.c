@@ -160,6 +160,28 @@ static void a_claim_that_is_given_back_is_the_next_ones(void **state)
     assert_claim(claim_of(s, id), true, REVIEW_APPROVED);
 }
 
+/* Whoever was not told that it has the claim does not give it back either. */
+static void a_claim_that_cannot_be_told_is_nobodys(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s);
+    struct call *c = scene_on(s, CALL_CLAIM, id, STR("fleet"));
+    scene_without_room(c);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OVERLOADED);
+    assert_false(c->review.claimed);
+    assert_claim(claim_of(s, id), true, REVIEW_APPROVED);
+    struct call *waiting[] = {claim_of(s, id), claim_of(s, id)};
+    for (unsigned i = 0; i < 2; i++) scene_without_room(waiting[i]);
+    scene_do(s, CALL_UNCLAIM, id, STR("fleet"));
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(waiting[i]->answered);
+        assert_int_equal(waiting[i]->err, ERR_OVERLOADED);
+        assert_false(waiting[i]->review.claimed);
+    }
+    assert_claim(claim_of(s, id), true, REVIEW_APPROVED);
+}
+
 static void a_claim_waits_no_longer_than_its_time_and_the_approvals(void **state)
 {
     struct scene *s = *state;
@@ -620,6 +642,7 @@ int main(void)
         scene_test(too_many_may_not_wait_on_one_review),
         scene_test(who_claims_an_approval_second_waits_until_it_is_spent),
         scene_test(a_claim_that_is_given_back_is_the_next_ones),
+        scene_test(a_claim_that_cannot_be_told_is_nobodys),
         scene_test(a_claim_waits_no_longer_than_its_time_and_the_approvals),
         scene_test(only_who_asked_claims_and_only_what_is_approved),
         scene_test(time_alone_expires_what_is_pending_and_what_is_approved),

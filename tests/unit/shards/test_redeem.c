@@ -78,6 +78,19 @@ static void what_is_too_large_for_a_record_changes_nothing(void **state)
     same_as_twin(s);
 }
 
+/* "Try again later" of what is recorded as spent would be answered "used already" then. */
+static void a_redemption_that_is_recorded_is_told_so_without_room_to_show_the_review(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s);
+    struct call *c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
+    scene_without_room(c);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_last_kinds(s, "decision", "review.redeemed");
+    assert_int_equal(scene_look(s, id).state, REVIEW_REDEEMED);
+}
+
 static void a_retried_redemption_is_answered_as_before(void **state)
 {
     struct scene *s = *state;
@@ -218,6 +231,7 @@ int main(void)
         scene_test(an_approval_is_spent_once),
         scene_test(the_decision_and_the_spending_are_one_record),
         scene_test(what_is_too_large_for_a_record_changes_nothing),
+        scene_test(a_redemption_that_is_recorded_is_told_so_without_room_to_show_the_review),
         scene_test(a_retried_redemption_is_answered_as_before),
         scene_test(a_suspended_actor_is_not_told_again_what_it_was_allowed),
         scene_test(a_key_of_zeros_is_nobodys_until_it_was_used),
