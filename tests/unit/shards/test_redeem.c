@@ -78,6 +78,26 @@ static void what_is_too_large_for_a_record_changes_nothing(void **state)
     same_as_twin(s);
 }
 
+/* So is what home has spent for it: the engine would rather end than record half of that. */
+static void what_spent_too_much_for_a_record_changes_nothing(void **state)
+{
+    struct scene *s = *state;
+    static char large[LIMIT_DELTA_BYTES + 1];
+    struct call *c = scene_enqueue_call(s, usual);
+    c->spent = str_of(large, sizeof large);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OUT_OF_RANGE);
+    struct id id = scene_approved(s);
+    size_t before = s->record_count;
+    c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
+    c->spent = str_of(large, LIMIT_DELTA_BYTES); /* the review's own comes to it */
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OUT_OF_RANGE);
+    assert_int_equal(scene_look(s, id).state, REVIEW_APPROVED);
+    assert_int_equal(s->record_count, before);
+    same_as_twin(s);
+}
+
 /* "Try again later" of what is recorded as spent would be answered "used already" then. */
 static void a_redemption_that_is_recorded_is_told_so_without_room_to_show_the_review(void **state)
 {
@@ -231,6 +251,7 @@ int main(void)
         scene_test(an_approval_is_spent_once),
         scene_test(the_decision_and_the_spending_are_one_record),
         scene_test(what_is_too_large_for_a_record_changes_nothing),
+        scene_test(what_spent_too_much_for_a_record_changes_nothing),
         scene_test(a_redemption_that_is_recorded_is_told_so_without_room_to_show_the_review),
         scene_test(a_retried_redemption_is_answered_as_before),
         scene_test(a_suspended_actor_is_not_told_again_what_it_was_allowed),
