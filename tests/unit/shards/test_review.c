@@ -524,6 +524,20 @@ static void a_vote_on_what_expired_undecided_is_no_outcome_to_repeat(void **stat
     assert_int_equal(again->review.facts.state, REVIEW_EXPIRED);
 }
 
+/* Who approved and hears no answer asks again, be the approval over by then: it was theirs. */
+static void who_approved_is_told_so_when_the_approval_is_over_too(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s);
+    scene_tick(s, 900000);
+    struct call *again = scene_do(s, CALL_APPROVE, id, STR("rita"));
+    assert_int_equal(again->err, ERR_OK);
+    assert_true(again->review.repeated);
+    assert_int_equal(again->review.facts.state, REVIEW_EXPIRED);
+    again = scene_do(s, CALL_APPROVE, id, STR("carol"));
+    assert_int_equal(again->err, ERR_ALREADY_RESOLVED);
+}
+
 static void two_approvals_take_two_owners(void **state)
 {
     struct scene *s = *state;
@@ -765,6 +779,7 @@ int main(void)
         scene_test(whoever_repeats_their_own_outcome_is_told_so_again),
         scene_test(of_several_people_behind_one_key_each_repeats_only_their_own),
         scene_test(a_vote_on_what_expired_undecided_is_no_outcome_to_repeat),
+        scene_test(who_approved_is_told_so_when_the_approval_is_over_too),
         scene_test(two_approvals_take_two_owners),
         scene_test(one_person_is_one_approval_by_whichever_name),
         scene_test(an_outcome_is_repeated_by_the_key_that_brought_it_about),
