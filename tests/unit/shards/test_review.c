@@ -593,6 +593,23 @@ static void one_person_is_one_approval_by_whichever_name(void **state)
     same_as_twin(s);
 }
 
+/* That is for approvals: whoever approved at a page may still stop it by their own key. */
+static void who_approved_by_anothers_key_may_still_deny_by_their_own(void **state)
+{
+    struct scene *s = *state;
+    struct id id =
+        scene_enqueue(s, (struct scene_review){.requirements = STR("[{\"approvals\":2}]")});
+    struct call *first = scene_on(s, CALL_APPROVE, id, STR("page"));
+    first->review.by = STR("rita");
+    scene_ask(s, first);
+    assert_int_equal(first->err, ERR_OK);
+    assert_int_equal(scene_do(s, CALL_APPROVE, id, STR("rita"))->err, ERR_ALREADY_VOTED);
+    struct call *c = scene_do(s, CALL_DENY, id, STR("rita"));
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->review.facts.state, REVIEW_DENIED);
+    same_as_twin(s);
+}
+
 static void each_requirement_is_met_by_those_whom_it_names(void **state)
 {
     struct scene *s = *state;
@@ -782,6 +799,7 @@ int main(void)
         scene_test(who_approved_is_told_so_when_the_approval_is_over_too),
         scene_test(two_approvals_take_two_owners),
         scene_test(one_person_is_one_approval_by_whichever_name),
+        scene_test(who_approved_by_anothers_key_may_still_deny_by_their_own),
         scene_test(an_outcome_is_repeated_by_the_key_that_brought_it_about),
         scene_test(each_requirement_is_met_by_those_whom_it_names),
         scene_test(whom_no_requirement_names_may_not_approve),
