@@ -386,22 +386,46 @@ static void told_of_suspension(struct scene *s)
                                     .at_ms = world_now_ms()});
 }
 
-/* A new review and a redemption that are held while that is told; how both end. */
+/* The same was asked again. */
+static struct call sharing(struct scene *s, struct id review)
+{
+    struct call c = about_review(s, CALL_SHARE, review);
+    memset(&c.enqueue, 0, sizeof c.enqueue);
+    c.for_actor = STR("bot");
+    c.records[0] = STR("{\"kind\":\"decision\"}");
+    c.enqueue.facts = (struct review_facts){.id = review, .trace_id = STR("t-again")};
+    return c;
+}
+
+static struct id pending_review(struct scene *s)
+{
+    struct call c = new_review(s, 60000);
+    struct id id = c.enqueue.facts.id;
+    assert_true(owner_ask(s->w, &c));
+    assert_int_equal(c.err, ERR_OK);
+    return id;
+}
+
+/* A redemption, a request that shares a review and a new one that are held while that is told; how
+ * they end. */
 static void held_while(struct scene *s, struct id token, const struct effect_notice *n,
                        enum err expected)
 {
-    struct call all[] = {redemption(s, approved_review(s, 60000).id), new_review(s, 60000)};
+    struct call all[] = {redemption(s, approved_review(s, 60000).id), sharing(s, pending_review(s)),
+                         new_review(s, 60000)};
+    const size_t count = sizeof all / sizeof *all;
     struct shard_totals before, after;
+    memset(all[2].enqueue.facts.binding.bytes, 1, REVIEW_DIGEST_BYTES); /* of another request */
     fill_all_blocks(s);
     shard_totals(s->w->owner.shard, &before);
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < count; i++) {
         all[i].asker.token = token;
         all[i].asker.token_actor = STR("bot");
         assert_false(owner_ask(s->w, &all[i]));
     }
     told(s, n);
     write_again(s);
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < count; i++) {
         assert_true(all[i].answered);
         assert_int_equal(all[i].err, expected);
     }
