@@ -371,6 +371,26 @@ static void an_approval_is_not_used_after_its_time_however_long_the_call_was_hel
     assert_int_equal(c.review.facts.state, REVIEW_EXPIRED);
 }
 
+/* The reserve is for that, too: else who reads the trail would find it pending for as long. */
+static void on_a_full_disk_what_is_over_ends_all_the_same(void **state)
+{
+    struct scene *s = *state;
+    struct shard_totals totals;
+    struct call c = new_review(s, 60000);
+    uint64_t over_ms = c.enqueue.facts.expires_ms = world_now_ms() + 100;
+    assert_true(owner_ask(s->w, &c));
+    assert_int_equal(c.err, ERR_OK);
+    uint64_t before = journal_mark(s->w->commit.producer);
+    atomic_store(&s->rig->disk_full, true);
+    while (!journal_is_full(s->rig->engine.journal)) sched_yield();
+    journal_seal(s->w->commit.producer);
+    while (world_now_ms() <= over_ms) usleep(1000);
+    assert_false(owner_tick(s->w));
+    shard_totals(s->w->owner.shard, &totals);
+    assert_int_equal(totals.reviews_pending, 0);
+    assert_true(journal_mark(s->w->commit.producer) > before);
+}
+
 static void told(struct scene *s, const struct effect_notice *n)
 {
     revoked_log_append(s->rig->engine.revoked, n);
@@ -521,6 +541,7 @@ int main(void)
         TEST(whoever_repeats_a_suspension_is_told_no_earlier),
         TEST(whoever_looks_who_is_suspended_is_told_no_earlier),
         TEST(an_approval_is_not_used_after_its_time_however_long_the_call_was_held),
+        TEST(on_a_full_disk_what_is_over_ends_all_the_same),
         TEST(a_held_call_of_a_token_that_was_revoked_meanwhile_changes_nothing),
         TEST(a_held_call_for_an_actor_that_was_suspended_meanwhile_changes_nothing),
         TEST(a_held_mint_for_an_actor_that_was_suspended_meanwhile_makes_no_token),
