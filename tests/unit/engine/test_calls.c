@@ -680,6 +680,61 @@ static void a_use_of_a_token_stays_spent_whatever_is_decided(void **state)
     client_close(c);
 }
 
+static void minted_for_one_use(struct client *c, char token[TOKEN_TEXT_MAX + 1])
+{
+    assert_int_equal(
+        client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"*\",\"max_uses\":1}"),
+        201);
+    client_member(c, "token", token, TOKEN_TEXT_MAX + 1);
+}
+
+/* The one use is there. */
+static void has_its_use(struct client *c, const char *token)
+{
+    client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, "{\"action\":\"get_order\"}");
+    assert_true(decided(c, "allow"));
+}
+
+static void a_use_of_a_token_comes_back_where_no_decision_can_be_recorded(void **state)
+{
+    struct rig *r = *state;
+    struct client *c = client_of(r, 0);
+    char token[TOKEN_TEXT_MAX + 1];
+    minted_for_one_use(c, token);
+    atomic_store(&r->disk_full, true);
+    while (!journal_is_full(r->engine.journal)) sched_yield();
+    client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, "{\"action\":\"get_order\"}");
+    assert_int_equal(client_hear(c), 503);
+    assert_true(client_says(c, "\"code\":\"journal_full\""));
+    atomic_store(&r->disk_full, false);
+    while (journal_is_full(r->engine.journal)) sched_yield();
+    has_its_use(c, token);
+    client_close(c);
+}
+
+/* Its scope alone, escaped, is longer than an event may be. */
+static void a_use_of_a_token_comes_back_where_the_request_is_too_large_for_a_record(void **state)
+{
+    struct rig *r = *state;
+    struct client *c = client_of(r, 0);
+    char token[TOKEN_TEXT_MAX + 1];
+    static char bytes[72 << 10];
+    struct buf body = buf_over(bytes, sizeof bytes - 1);
+    minted_for_one_use(c, token);
+    buf_put_literal(&body, "{\"action\":\"get_order\",\"scope\":[\"*\"");
+    while (body.size < LIMIT_EVENT_BYTES) {
+        buf_put_literal(&body, ",\"");
+        for (int i = 0; i < 256; i++) buf_put_literal(&body, "\\u0001");
+        buf_put_literal(&body, "\"");
+    }
+    buf_put_literal(&body, "]}");
+    assert_false(body.overflow);
+    client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, bytes);
+    assert_int_equal(client_hear(c), 413);
+    has_its_use(c, token);
+    client_close(c);
+}
+
 /* A redemption is the end of a request whose use was taken when it was asked. */
 static void a_redemption_takes_no_further_use_of_its_token(void **state)
 {
@@ -797,6 +852,8 @@ int main(void)
         TEST(the_last_to_see_a_revocation_rings_whoever_waits_for_it),
         TEST(uses_of_a_token_are_exact_over_all_reactors),
         TEST(a_use_of_a_token_stays_spent_whatever_is_decided),
+        TEST(a_use_of_a_token_comes_back_where_no_decision_can_be_recorded),
+        TEST(a_use_of_a_token_comes_back_where_the_request_is_too_large_for_a_record),
         TEST(a_redemption_takes_no_further_use_of_its_token),
         TEST(a_limit_is_exact_over_all_reactors),
         TEST(a_bundle_lives_as_long_as_whoever_is_away_with_it),
