@@ -735,6 +735,25 @@ static void a_use_of_a_token_comes_back_where_the_request_is_too_large_for_a_rec
     client_close(c);
 }
 
+/* What is counted is what was allowed: a safe call that no record can hold is denied. */
+static void a_safe_call_too_large_to_be_recorded_counts_nothing(void **state)
+{
+    struct rig *r = *state;
+    struct client *c = client_of(r, 0);
+    static char body[48 << 10], text[40 << 10];
+    memset(text, 'x', sizeof text - 1);
+    snprintf(body, sizeof body, "{\"action\":\"copy\",\"args\":{\"text\":\"%s\"}}", text);
+    client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, NULL, body);
+    assert_true(decided(c, "deny"));
+    assert_true(client_says(c, "\"rule\":\"limit:record\""));
+    for (int n = 0; n < 2; n++) {
+        client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, NULL,
+                   "{\"action\":\"copy\",\"args\":{\"text\":\"x\"}}");
+        assert_true(decided(c, n == 0 ? "compute" : "deny"));
+    }
+    client_close(c);
+}
+
 /* A redemption is the end of a request whose use was taken when it was asked. */
 static void a_redemption_takes_no_further_use_of_its_token(void **state)
 {
@@ -854,6 +873,7 @@ int main(void)
         TEST(a_use_of_a_token_stays_spent_whatever_is_decided),
         TEST(a_use_of_a_token_comes_back_where_no_decision_can_be_recorded),
         TEST(a_use_of_a_token_comes_back_where_the_request_is_too_large_for_a_record),
+        TEST(a_safe_call_too_large_to_be_recorded_counts_nothing),
         TEST(a_redemption_takes_no_further_use_of_its_token),
         TEST(a_limit_is_exact_over_all_reactors),
         TEST(a_bundle_lives_as_long_as_whoever_is_away_with_it),
