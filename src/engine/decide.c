@@ -307,15 +307,6 @@ struct sha256 decide_bind(struct decision *d)
     return d->binding;
 }
 
-/* Only where there may be an approval to bind. */
-static void bind_if_reviewed(struct decision *d)
-{
-    bool may_review = d->outcome.verdict == VERDICT_HUMAN_REVIEW;
-    for (size_t i = 0; i < d->outcome.limit_count; i++)
-        may_review |= d->outcome.limits[i].over == VERDICT_HUMAN_REVIEW;
-    if (may_review && str_is_absent(d->binding_text)) decide_bind(d);
-}
-
 /* ---- hash, encode ---- */
 
 static struct buf room_for_event(struct decision *d, const struct event *e)
@@ -502,7 +493,8 @@ void decide_begin(struct decision *d, const struct decide_tools *tools, const st
 
 void decide_describe(struct decision *d)
 {
-    bind_if_reviewed(d);
+    bool is_bound = !str_is_absent(d->binding_text);
+    if (d->outcome.verdict == VERDICT_HUMAN_REVIEW && !is_bound) decide_bind(d);
     describe_payload(d);
 }
 

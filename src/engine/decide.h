@@ -4,7 +4,7 @@
  *
  *   begin      who asks, under which ids; the body is hashed as it came
  *   evaluate   the tenant's policies give an outcome
- *   describe   what is asked, bound where a person may have to approve it, and masked; once
+ *   describe   what is asked, bound where a person has to approve it, and masked; once
  *   settle     the outcome in bytes: hashed, the events to record, the answer to give. Again
  *              where the owner of a slot says no and the outcome becomes another.
  *
