@@ -220,9 +220,12 @@ static void the_stricter_of_two_gates_holds_back_what_either_did(void **state)
     (void)state;
     struct http_gate none = {0}, written = {.lane = LANE_WRITTEN, .mark = 9},
                      synced = {.lane = LANE_SYNCED, .mark = 3};
-    struct http_gate both = gate_stricter(written, synced);
-    assert_int_equal(both.lane, LANE_SYNCED);
-    assert_int_equal(both.mark, 9);
+    const struct http_gate both[] = {gate_stricter(written, synced),
+                                     gate_stricter(synced, written)};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(both[i].lane, LANE_SYNCED);
+        assert_int_equal(both[i].mark, 9);
+    }
     assert_int_equal(gate_stricter(none, written).lane, LANE_WRITTEN);
     assert_int_equal(gate_stricter(synced, none).mark, 3);
 }
