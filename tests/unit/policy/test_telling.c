@@ -409,6 +409,26 @@ static void masks_hide_values_wherever_the_path_leads(void **state)
     tenant_fini(&t);
 }
 
+/* A context that is a string is {"text": …} to conditions; whatever hides that hides the string. */
+static void a_mask_of_all_that_is_in_the_context_hides_a_text_too(void **state)
+{
+    (void)state;
+    static const char *const masks[] = {"mask: [context]", "mask: [\"context.*\"]",
+                                        "mask: [context.text]"};
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        struct tenant t;
+        struct json *context = NULL;
+        struct fault f;
+        struct json_options options = {0};
+        tenant_init_one(&t, masks[i]);
+        assert_int_equal(json_read(STR("\"free text\""), &options, &t.arena, &context, &f), ERR_OK);
+        assert_true(policy_masks_in(t.set, STR("context"), context));
+        policy_mask(t.set, STR("context"), context);
+        assert_true(str_is(context->string, "[masked]"));
+        tenant_fini(&t);
+    }
+}
+
 static void lints_tell_what_is_probably_wrong(void **state)
 {
     (void)state;
@@ -484,6 +504,7 @@ int main(void)
         cmocka_unit_test(a_reason_does_not_name_a_masked_value),
         cmocka_unit_test(what_is_made_of_a_masked_value_is_masked_where_it_is_told),
         cmocka_unit_test(masks_hide_values_wherever_the_path_leads),
+        cmocka_unit_test(a_mask_of_all_that_is_in_the_context_hides_a_text_too),
         cmocka_unit_test(lints_tell_what_is_probably_wrong),
         cmocka_unit_test(tests_can_be_run_again),
         cmocka_unit_test(documents_are_shared_until_the_last_lets_go),
