@@ -397,6 +397,35 @@ static void a_condition_is_paid_once_however_many_patterns_match(void **state)
     }
 }
 
+static uint64_t cost_of_many(size_t count, const char *actions)
+{
+    static char rules[64 << 10];
+    struct buf out = buf_over(rules, sizeof rules - 1);
+    struct tenant t;
+    buf_put_literal(&out, "rules:\n");
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&out, "  - {id: r-%zu, agents: [bot], actions: [%s], decision: allow}\n", i,
+                   actions);
+    assert_false(out.overflow);
+    rules[out.size] = '\0';
+    tenant_init_one(&t, rules);
+    assert_int_equal(ask_agent(&t, "bot", "get_it"), VERDICT_ALLOW);
+    uint64_t cost = t.outcome.cost;
+    tenant_fini(&t);
+    return cost;
+}
+
+/* However many there are. */
+static void a_rule_is_looked_at_once_however_many_of_its_patterns_match(void **state)
+{
+    (void)state;
+    for (size_t count = 20; count <= 500; count += 60) {
+        uint64_t one = cost_of_many(count, "get_*"), two = cost_of_many(count, "get_*, '*_it'");
+        assert_true(one > 0);
+        if (two != one) fail_msg("%zu rules: %" PRIu64 ", not %" PRIu64, count, two, one);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +444,7 @@ int main(void)
         cmocka_unit_test(the_condition_of_an_allow_is_run_once),
         cmocka_unit_test(tests_of_a_document_are_bounded_together),
         cmocka_unit_test(a_condition_is_paid_once_however_many_patterns_match),
+        cmocka_unit_test(a_rule_is_looked_at_once_however_many_of_its_patterns_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
