@@ -348,6 +348,27 @@ static void a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile(v
     people_leave(&p);
 }
 
+/* The answer that it waits for is one of those that a suspension sends, and told after it: in the
+ * same beat, too. */
+static void who_is_woken_by_its_own_suspension_is_told_nothing_more(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, AWAY);
+    char review[64], target[128];
+    given_review(&p, p.token.text, review);
+    snprintf(target, sizeof target, "/v1/queue/%s/wait", review);
+    client_say(p.asks, "GET", target, RIG_AGENT, p.token.text, "");
+    one_is_away(r);
+    stop(r, HOME); /* it has looked at what was revoked already */
+    suspend(p.admin, p.actor);
+    while (mailbox_depth(r->engine.post, HOME) == 0) sched_yield();
+    go_on(HOME);
+    assert_int_equal(client_hear(p.asks), 401);
+    assert_true(client_says(p.asks, "credential_revoked"));
+    assert_int_equal(client_hear(p.admin), 200);
+    people_leave(&p);
+}
+
 static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **state)
 {
     struct rig *r = *state;
@@ -698,6 +719,7 @@ int main(void)
         TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
         TEST(no_token_is_minted_for_an_actor_that_was_suspended_meanwhile),
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
+        TEST(who_is_woken_by_its_own_suspension_is_told_nothing_more),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
         TEST(a_token_that_ended_before_its_request_was_decided_is_recorded_as_refused),
         TEST(a_token_that_ended_before_it_was_shown_a_review_is_recorded_as_refused),
