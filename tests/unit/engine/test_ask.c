@@ -369,6 +369,10 @@ static void a_token_brings_its_names_and_its_scope(void **state)
         assert_text(p->token_scope[0], "issue_*");
         assert_text(p->token_scope[1], "get_invoice");
     }
+    /* What a request narrows itself to stands beside the token's, and not instead of it. */
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"get_invoice\",\"scope\":\"*\"}"), ERR_OK);
+    assert_true(s->ask.policy.has_token_scope && s->ask.policy.has_scope);
+    assert_int_equal(s->ask.policy.token_scope_count, 2);
     s->token = NULL;
     assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\"}"), ERR_OK);
     assert_false(s->ask.policy.has_token_scope);
