@@ -401,14 +401,21 @@ static inline struct id scene_enqueue(struct scene *s, struct scene_review r)
 }
 
 /* What was asked is pending already, and told so: its decision is of that review. */
-static inline struct call *scene_share(struct scene *s, const struct call *asked,
-                                       struct str trace_id)
+static inline struct call *scene_share_call(struct scene *s, const struct call *asked,
+                                            struct str trace_id)
 {
     struct call *c = scene_call(s, CALL_SHARE, asked->asker.principal);
     c->slot = SCENE_SLOT;
     c->enqueue.facts.id = asked->enqueue.facts.id;
     c->enqueue.facts.trace_id = trace_id;
     c->records[0] = asked->records[0];
+    return c;
+}
+
+static inline struct call *scene_share(struct scene *s, const struct call *asked,
+                                       struct str trace_id)
+{
+    struct call *c = scene_share_call(s, asked, trace_id);
     scene_ask(s, c);
     return c;
 }

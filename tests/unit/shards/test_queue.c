@@ -534,6 +534,31 @@ static void a_request_that_shares_a_review_is_recorded_with_it(void **state)
     scene_compare(s->shard, s->twin);
 }
 
+/* A use of a token, say: recorded with the decision that shares, it is spent after a crash. */
+static void what_a_request_that_shares_a_review_spent_is_in_its_record(void **state)
+{
+    struct scene *s = *state;
+    char bytes[256];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    struct id token = id_make(s->now_ms, &s->chance);
+    scene_enqueue(s, usual);
+    struct call *asked = scene_enqueue_call(s, usual);
+    scene_ask(s, asked);
+    struct call *c = scene_share_call(s, asked, STR("t-a"));
+    delta_put_spent(&b, token, 1);
+    c->spent = buf_view(&b);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    struct str delta = s->records[s->record_count - 1].delta;
+    struct delta_entry e;
+    enum err err = ERR_OK;
+    assert_true(delta_next(&delta, &e, &err));
+    assert_int_equal(e.kind, DELTA_TOKEN_SPENT);
+    assert_true(delta_next(&delta, &e, &err));
+    assert_int_equal(e.kind, DELTA_REVIEW_TRACED);
+    assert_false(delta_next(&delta, &e, &err));
+}
+
 static void a_review_that_was_resolved_meanwhile_is_not_shared(void **state)
 {
     struct scene *s = *state;
@@ -662,6 +687,7 @@ int main(void)
         scene_test(a_page_without_room_for_one_review_is_refused),
         scene_test(a_review_is_found_by_every_trace_id_that_was_given_it),
         scene_test(a_request_that_shares_a_review_is_recorded_with_it),
+        scene_test(what_a_request_that_shares_a_review_spent_is_in_its_record),
         scene_test(a_review_that_was_resolved_meanwhile_is_not_shared),
         scene_test(a_review_whose_time_is_over_is_not_shared),
         scene_test(one_trace_id_may_have_been_given_several_reviews),
