@@ -348,6 +348,47 @@ static void a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile(v
     people_leave(&p);
 }
 
+static void minted_for_two_uses(struct client *c, const char *actor, char token[TOKEN_TEXT_MAX + 1])
+{
+    char body[128];
+    snprintf(body, sizeof body, "{\"scope\":\"*\",\"actor\":\"%s\",\"max_uses\":2}", actor);
+    assert_int_equal(client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT, body), 201);
+    client_member(c, "token", token, TOKEN_TEXT_MAX + 1);
+}
+
+/* Both have found it approved when one of them spends it: the other is a retry, and costs nothing. */
+static void of_two_redemptions_at_once_with_one_key_one_takes_a_use_of_the_token(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    struct client *both[] = {p.asks, p.probes};
+    char review[64], target[128];
+    given_review(&p, NULL, review);
+    snprintf(target, sizeof target, "/v1/queue/%s/approve", review);
+    assert_int_equal(client_call(p.asks, "POST", target, RIG_REVIEWER, ""), 200);
+    minted_for_two_uses(p.asks, p.actor, p.token.text);
+    stop(r, AWAY);
+    for (unsigned i = 0; i < 2; i++) {
+        p.asks = both[i];
+        redeem(&p, review);
+    }
+    while (mailbox_depth(r->engine.post, AWAY) < 2) sched_yield();
+    go_on(AWAY);
+    unsigned replayed = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(decided(both[i], "allow"));
+        replayed += client_says(both[i], "\"replayed\":true");
+    }
+    assert_int_equal(replayed, 1);
+    ask(p.asks, p.token.text, "get_order", p.actor);
+    assert_true(decided(p.asks, "allow"));
+    ask(p.asks, p.token.text, "get_order", p.actor);
+    assert_true(decided(p.asks, "deny"));
+    assert_true(client_says(p.asks, "\"rule\":\"token:uses\""));
+    p.asks = both[0];
+    people_leave(&p);
+}
+
 /* The answer that it waits for is one of those that a suspension sends, and told after it: in the
  * same beat, too. */
 static void who_is_woken_by_its_own_suspension_is_told_nothing_more(void **state)
@@ -719,6 +760,7 @@ int main(void)
         TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
         TEST(no_token_is_minted_for_an_actor_that_was_suspended_meanwhile),
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
+        TEST(of_two_redemptions_at_once_with_one_key_one_takes_a_use_of_the_token),
         TEST(who_is_woken_by_its_own_suspension_is_told_nothing_more),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
         TEST(a_token_that_ended_before_its_request_was_decided_is_recorded_as_refused),
