@@ -81,7 +81,9 @@ static const char rig_policy[] =
     "  - {id: refunds, agents: ['*'], actions: [refund], decision: human_review}\n"
     "  - {id: few, agents: ['*'], actions: [pay], decision: allow, limit: {per: tenant, window: 1h, count: 30}}\n"
     "  - {id: each, agents: ['*'], actions: [send], decision: allow, limit: {per: actor, window: 1h, count: 1000000}}\n"
-    "  - {id: copies, agents: ['*'], actions: [copy], decision: compute, compute: {tool: put, args: {text: '${args.text}'}}, limit: {per: actor, window: 1h, count: 1}}\n";
+    "  - {id: copies, agents: ['*'], actions: [copy], decision: compute, compute: {tool: put, args: {text: '${args.text}'}}, limit: {per: actor, window: 1h, count: 1}}\n"
+    "  - {id: wires, agents: ['*'], actions: [wire], decision: human_review}\n"
+    "  - {id: one-wire, agents: ['*'], actions: [wire], decision: allow, limit: {per: actor, window: 1h, count: 1}}\n";
 
 static inline void rig_put_key(struct rig *r, struct buf *b, enum rig_key k, const char *name,
                                const char *roles)
