@@ -97,10 +97,6 @@ static void looked_at(struct errand *e)
     struct redemption *r = of(e);
     struct authorization *a = &r->a;
     struct fault f;
-    bool of_another =
-        e->call.err == ERR_OK && !str_equal(e->call.review.facts.owner, a->caller.key->owner);
-    /* under the same name: the owner's own use only, as CALL_REDEEM has it */
-    if (of_another) e->call.err = ERR_NOT_FOUND;
     if (e->call.err != ERR_OK) {
         refuse(r, e->call.err,
                e->call.err == ERR_NOT_FOUND ? "there is no such review here" : NULL);
