@@ -348,6 +348,31 @@ static void a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile(v
     people_leave(&p);
 }
 
+/* The clock that stamped the suspension was ahead, and time goes on from there: tokens up to then are
+ * dead, and one that is minted after the resumption is not among them. */
+static void a_token_that_is_minted_after_a_resumption_is_alive_by_whatever_clock(void **state)
+{
+    struct rig *r = *state;
+    struct client *c = client_of(r, HOME);
+    struct minted before, after;
+    mint(c, "bot", &before);
+    struct effect_notice n = {.kind = NOTICE_ACTOR_SUSPENDED,
+                              .tenant = STR("acme"),
+                              .actor = STR("bot"),
+                              .at_ms = world_now_ms() + 60000};
+    revoked_log_append(r->engine.revoked, &n);
+    n.kind = NOTICE_ACTOR_RESUMED;
+    uint64_t place = revoked_log_append(r->engine.revoked, &n);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_wake(r->engine.workers[i].reactor);
+    while (!revoked_log_seen(r->engine.revoked, place)) sched_yield();
+    mint(c, "bot", &after);
+    ask(c, before.text, "get_order", "bot");
+    assert_int_equal(client_hear(c), 401);
+    ask(c, after.text, "get_order", "bot");
+    assert_true(decided(c, "allow"));
+    client_close(c);
+}
+
 static void minted_for_two_uses(struct client *c, const char *actor, char token[TOKEN_TEXT_MAX + 1])
 {
     char body[128];
@@ -760,6 +785,7 @@ int main(void)
         TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
         TEST(no_token_is_minted_for_an_actor_that_was_suspended_meanwhile),
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
+        TEST(a_token_that_is_minted_after_a_resumption_is_alive_by_whatever_clock),
         TEST(of_two_redemptions_at_once_with_one_key_one_takes_a_use_of_the_token),
         TEST(who_is_woken_by_its_own_suspension_is_told_nothing_more),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
