@@ -449,6 +449,29 @@ static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **s
     people_leave(&p);
 }
 
+/* Its review was looked for everywhere first. Whoever ends the engine would wait for it. */
+static void who_comes_to_wait_behind_the_drain_is_refused(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, HOME, HOME);
+    struct client *idle = client_of(r, HOME);
+    char review[64], trace[160], target[256];
+    given_review(&p, NULL, review);
+    client_member(p.asks, "trace_id", trace, sizeof trace);
+    assert_int_equal(client_call(idle, "GET", "/livez", RIG_AGENT, ""), 200);
+    stop(r, AWAY);
+    snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=1000", trace);
+    client_say(p.asks, "GET", target, RIG_REVIEWER, NULL, "");
+    while (mailbox_depth(r->engine.post, AWAY) == 0) sched_yield();
+    rig_drain(r);
+    assert_int_equal(client_hear(idle), 0); /* home drains */
+    go_on(AWAY);
+    assert_int_equal(client_hear(p.asks), 503);
+    assert_true(client_says(p.asks, "\"code\":\"draining\""));
+    client_close(idle);
+    people_leave(&p);
+}
+
 /* The same request again; its answer says so when the review was denied already. */
 static void a_review_that_was_resolved_meanwhile_is_given_to_nobody(void **state)
 {
@@ -792,6 +815,7 @@ int main(void)
         TEST(a_token_that_ended_before_its_request_was_decided_is_recorded_as_refused),
         TEST(a_token_that_ended_before_it_was_shown_a_review_is_recorded_as_refused),
         TEST(a_key_that_ended_while_it_waited_is_recorded_as_refused),
+        TEST(who_comes_to_wait_behind_the_drain_is_refused),
         TEST(a_review_that_was_resolved_meanwhile_is_given_to_nobody),
         TEST(a_token_is_told_to_be_over_when_no_reactor_takes_it_any_more),
         TEST(a_token_is_told_to_be_over_with_its_actor_when_no_reactor_takes_it_any_more),
