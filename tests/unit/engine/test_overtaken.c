@@ -311,14 +311,16 @@ static void approved(struct people *p, char to[64])
     assert_int_equal(client_call(p->asks, "POST", target, RIG_REVIEWER, ""), 200);
 }
 
-static void redeem(struct people *p, const char *review)
+/* `token` NULL: by the key. */
+static void redeem_by(struct people *p, const char *review, const char *token)
 {
     char target[128], body[128];
     snprintf(target, sizeof target, "/v1/queue/%s/redeem", review);
     snprintf(body, sizeof body, "{\"action\":\"refund\",\"actor\":\"%s\"}", p->actor);
-    client_say_with(p->asks, "POST", target, RIG_AGENT, p->token.text, "Idempotency-Key: once\r\n",
-                    body);
+    client_say_with(p->asks, "POST", target, RIG_AGENT, token, "Idempotency-Key: once\r\n", body);
 }
+
+static void redeem(struct people *p, const char *review) { redeem_by(p, review, p->token.text); }
 
 /* What it asked for is away: home hears of the revocation first. */
 static void is_revoked_meanwhile(struct rig *r, struct people *p)
@@ -348,6 +350,13 @@ static void a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile(v
     people_leave(&p);
 }
 
+static void all_are_told(struct rig *r, const struct effect_notice *n)
+{
+    uint64_t place = revoked_log_append(r->engine.revoked, n);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_wake(r->engine.workers[i].reactor);
+    while (!revoked_log_seen(r->engine.revoked, place)) sched_yield();
+}
+
 /* The clock that stamped the suspension was ahead, and time goes on from there: tokens up to then are
  * dead, and one that is minted after the resumption is not among them. */
 static void a_token_that_is_minted_after_a_resumption_is_alive_by_whatever_clock(void **state)
@@ -360,11 +369,9 @@ static void a_token_that_is_minted_after_a_resumption_is_alive_by_whatever_clock
                               .tenant = STR("acme"),
                               .actor = STR("bot"),
                               .at_ms = world_now_ms() + 60000};
-    revoked_log_append(r->engine.revoked, &n);
+    all_are_told(r, &n);
     n.kind = NOTICE_ACTOR_RESUMED;
-    uint64_t place = revoked_log_append(r->engine.revoked, &n);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_wake(r->engine.workers[i].reactor);
-    while (!revoked_log_seen(r->engine.revoked, place)) sched_yield();
+    all_are_told(r, &n);
     mint(c, "bot", &after);
     ask(c, before.text, "get_order", "bot");
     assert_int_equal(client_hear(c), 401);
@@ -410,6 +417,44 @@ static void of_two_redemptions_at_once_with_one_key_one_takes_a_use_of_the_token
     ask(p.asks, p.token.text, "get_order", p.actor);
     assert_true(decided(p.asks, "deny"));
     assert_true(client_says(p.asks, "\"rule\":\"token:uses\""));
+    p.asks = both[0];
+    people_leave(&p);
+}
+
+/* Both were answered by the owner before the suspension, and their answers wait for the disk. */
+static void a_redemption_is_not_repeated_to_an_actor_that_was_suspended_meanwhile(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    struct client *both[] = {p.asks, p.probes};
+    char review[64], target[128];
+    given_review(&p, NULL, review);
+    snprintf(target, sizeof target, "/v1/queue/%s/approve", review);
+    assert_int_equal(client_call(p.asks, "POST", target, RIG_REVIEWER, ""), 200);
+    stop(r, AWAY);
+    for (unsigned i = 0; i < 2; i++) {
+        p.asks = both[i];
+        redeem_by(&p, review, NULL);
+    }
+    while (mailbox_depth(r->engine.post, AWAY) < 2) sched_yield();
+    atomic_store(&r->sync_stopped, true);
+    go_on(AWAY);
+    while (!rig_has_written(r, "\"kind\":\"review.redeemed\"")) sched_yield();
+    const struct effect_notice n = {.kind = NOTICE_ACTOR_SUSPENDED,
+                                    .tenant = STR("acme"),
+                                    .actor = str_from(p.actor),
+                                    .at_ms = world_now_ms()};
+    all_are_told(r, &n);
+    atomic_store(&r->sync_stopped, false);
+    unsigned allowed = 0, stopped_ones = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        if (decided(both[i], "allow"))
+            allowed++;
+        else
+            stopped_ones += client_says(both[i], "\"rule\":\"actor:suspended\"");
+    }
+    assert_int_equal(allowed, 1);
+    assert_int_equal(stopped_ones, 1);
     p.asks = both[0];
     people_leave(&p);
 }
@@ -810,6 +855,7 @@ int main(void)
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
         TEST(a_token_that_is_minted_after_a_resumption_is_alive_by_whatever_clock),
         TEST(of_two_redemptions_at_once_with_one_key_one_takes_a_use_of_the_token),
+        TEST(a_redemption_is_not_repeated_to_an_actor_that_was_suspended_meanwhile),
         TEST(who_is_woken_by_its_own_suspension_is_told_nothing_more),
         TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
         TEST(a_token_that_ended_before_its_request_was_decided_is_recorded_as_refused),
