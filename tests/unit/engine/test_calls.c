@@ -138,14 +138,17 @@ static void whoever_waits_is_woken_wherever_it_waits(void **state)
 {
     struct rig *r = *state;
     struct client *all[RIG_WORKERS], *resolver = client_of(r, 0);
-    char actor[32], target[128], review[64];
+    char actor[32], target[256], review[64], trace[160];
     clients_of_all(r, all);
     for (int n = 0; n < 8; n++) {
         snprintf(actor, sizeof actor, "bot-%d", n);
         asked_review(resolver, actor, n, review);
-        snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
-        for (unsigned i = 0; i < RIG_WORKERS; i++)
+        client_member(resolver, "trace_id", trace, sizeof trace);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) { /* by either of its names */
+            snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000",
+                     i % 2 == 0 ? review : trace);
             client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
+        }
         under_way_becomes(r, RIG_WORKERS);
         assert_int_equal(resolve(resolver, review, n % 2 == 0 ? "approve" : "deny", RIG_REVIEWER),
                          200);
