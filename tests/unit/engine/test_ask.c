@@ -378,6 +378,31 @@ static void a_token_brings_its_names_and_its_scope(void **state)
     assert_false(s->ask.policy.has_token_scope);
 }
 
+/* Each of as many as may be counts: one that is left out would deny what was granted. */
+static void as_many_scopes_as_may_be_are_all_read(void **state)
+{
+    struct scene *s = *state;
+    struct token_claims wide = token;
+    char text[1024], body[1200];
+    for (size_t count = ASK_SCOPES_MAX; count <= ASK_SCOPES_MAX + 1; count++) {
+        struct buf b = buf_over(text, sizeof text - 1);
+        for (size_t i = 0; i < count; i++) buf_printf(&b, "%sget_%zu", i == 0 ? "" : " ", i);
+        assert_false(b.overflow);
+        text[b.size] = '\0';
+        snprintf(body, sizeof body, "{\"action\":\"pay\",\"scope\":\"%s\"}", text);
+        bool fits = count <= ASK_SCOPES_MAX;
+        assert_int_equal(ask(s, ASK_AGENT, body), fits ? ERR_OK : ERR_OUT_OF_RANGE);
+        if (!fits) continue;
+        assert_int_equal(s->ask.policy.scope_count, ASK_SCOPES_MAX);
+        wide.scope = buf_view(&b);
+        s->token = &wide;
+        assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\"}"), ERR_OK);
+        assert_int_equal(s->ask.policy.token_scope_count, TOKEN_SCOPES_MAX);
+        assert_text(s->ask.policy.token_scope[TOKEN_SCOPES_MAX - 1], "get_63");
+        s->token = NULL;
+    }
+}
+
 /* Also where the key that minted it could: the key's right is not the token's. */
 static void a_token_speaks_for_nobody_else(void **state)
 {
@@ -419,6 +444,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(both_agent_routes_read_the_same_ask, set_up, tear_down),
         cmocka_unit_test_setup_teardown(defaults_come_from_the_credential, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_token_brings_its_names_and_its_scope, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(as_many_scopes_as_may_be_are_all_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_token_speaks_for_nobody_else, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_token_of_a_key_for_every_tenant_has_one, set_up,
                                         tear_down),
