@@ -781,29 +781,6 @@ static void a_redemption_takes_no_further_use_of_its_token(void **state)
     client_close(c);
 }
 
-/* It holds the approval while it counts, and lets go of it: the next is not kept waiting. */
-static void a_redemption_over_its_limit_leaves_the_approval_to_the_next(void **state)
-{
-    struct rig *r = *state;
-    struct client *c = client_of(r, 0);
-    char review[64], target[128], body[128];
-    for (int n = 0; n < 2; n++) {
-        ask(c, "wirer", "wire", n);
-        assert_true(decided(c, "human_review"));
-        client_member(c, "review_id", review, sizeof review);
-        assert_int_equal(resolve(c, review, "approve", RIG_REVIEWER), 200);
-        snprintf(target, sizeof target, "/v1/queue/%s/redeem", review);
-        snprintf(body, sizeof body, "{\"action\":\"wire\",\"actor\":\"wirer\",\"args\":{\"n\":%d}}",
-                 n);
-        for (int k = 0; k <= n; k++) { /* the second one twice */
-            assert_int_equal(client_call(c, "POST", target, RIG_AGENT, body), 200);
-            assert_true(
-                client_says(c, n == 0 ? "\"decision\":\"allow\"" : "\"rule\":\"limit:one-wire\""));
-        }
-    }
-    client_close(c);
-}
-
 static void a_limit_is_exact_over_all_reactors(void **state)
 {
     struct rig *r = *state;
@@ -901,7 +878,6 @@ int main(void)
         TEST(a_use_of_a_token_comes_back_where_the_request_is_too_large_for_a_record),
         TEST(a_safe_call_too_large_to_be_recorded_counts_nothing),
         TEST(a_redemption_takes_no_further_use_of_its_token),
-        TEST(a_redemption_over_its_limit_leaves_the_approval_to_the_next),
         TEST(a_limit_is_exact_over_all_reactors),
         TEST(a_bundle_lives_as_long_as_whoever_is_away_with_it),
         TEST(of_many_resolutions_at_once_one_wins),

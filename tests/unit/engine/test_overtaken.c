@@ -1,212 +1,7 @@
 /* What changes while a request is away at another reactor, and what is told of what could still be
  * lost. A reactor stands where the test wants it to, so nothing here is left to chance: what has to
  * happen is waited for, and a call that is lost would hang. */
-#include "calls_rig.h"
-
-#include "engine/place.h"
-
-enum {
-    HANG_SECONDS = 240,
-    HOME = 0,  /* where requests come to, and tokens are minted */
-    AWAY = 1,  /* whom they have to ask */
-    THIRD = 2, /* whose kill switch is thrown */
-    LAST = 3,
-    SILENT_MS = 200,
-};
-
-static int set_up(void **state)
-{
-    *state = rig_create("10m");
-    return 0;
-}
-
-/* ---- a reactor that stands still ---- */
-
-static struct {
-    struct client *client;
-    _Atomic bool stands, goes_on;
-} stopped[RIG_WORKERS];
-
-static void stand(void *worker, const struct http_exchange *x, enum err err)
-{
-    (void)x, (void)err;
-    unsigned i = ((const struct worker *)worker)->index;
-    atomic_store(&stopped[i].stands, true);
-    while (!atomic_load(&stopped[i].goes_on)) sched_yield();
-}
-
-/* In the middle of a beat, at a request of somebody unknown: it has looked at what was revoked before,
- * and takes neither mail nor requests. */
-static void stop(struct rig *r, unsigned worker)
-{
-    struct client *c = stopped[worker].client = client_of(r, worker);
-    atomic_store(&stopped[worker].stands, false);
-    atomic_store(&stopped[worker].goes_on, false);
-    assert_int_equal(client_call(c, "GET", "/livez", RIG_AGENT, ""), 200);
-    /* it has answered, so it has begun, and sets this no more */
-    r->engine.workers[worker].api.on_auth_failed = stand;
-    client_say(c, "GET", "/v1/queue/pending", RIG_AGENT, "wk_nobody", "");
-    while (!atomic_load(&stopped[worker].stands)) sched_yield();
-}
-
-static void go_on(unsigned worker)
-{
-    atomic_store(&stopped[worker].goes_on, true);
-    assert_int_equal(client_hear(stopped[worker].client), 401);
-    client_close(stopped[worker].client);
-}
-
-static int tear_down(void **state)
-{
-    for (unsigned i = 0; i < RIG_WORKERS; i++) /* where the test has failed */
-        atomic_store(&stopped[i].goes_on, true);
-    rig_destroy(*state);
-    return 0;
-}
-
-/* ---- who asks ---- */
-
-static unsigned owner_of_subject(struct hasher *h, const char *actor)
-{
-    return slot_owner(place_subject(h, STR("acme"), false, str_from(actor)), RIG_WORKERS);
-}
-
-/* Of the rule `each`. */
-static unsigned owner_of_limit(struct hasher *h, const char *actor)
-{
-    const struct policy_limit l = {.policy_name = STR("base"),
-                                   .rule_id = STR("each"),
-                                   .per = PER_ACTOR,
-                                   .value = str_from(actor),
-                                   .window_ms = 3600000};
-    return slot_owner(slot_of_key(place_limit(h, STR("acme"), &l)), RIG_WORKERS);
-}
-
-enum { ACTOR_TEXT = 32 };
-
-/* An actor whose reviews, and whose count of what it sends, are those workers'. */
-static void actor_of(unsigned subject, unsigned limit, char to[ACTOR_TEXT])
-{
-    struct hasher *h = hasher_create();
-    int n = 0;
-    do snprintf(to, ACTOR_TEXT, "bot-%d", n++);
-    while (owner_of_subject(h, to) != subject || owner_of_limit(h, to) != limit);
-    hasher_destroy(h);
-}
-
-struct minted {
-    char text[TOKEN_TEXT_MAX + 1], id[64];
-};
-
-/* Of that client's own worker. */
-static void mint(struct client *c, const char *actor, struct minted *ret)
-{
-    char body[128];
-    snprintf(body, sizeof body, "{\"scope\":\"*\",\"actor\":\"%s\"}", actor);
-    assert_int_equal(client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT, body), 201);
-    client_member(c, "token", ret->text, sizeof ret->text);
-    client_member(c, "token_id", ret->id, sizeof ret->id);
-}
-
-static void ask(struct client *c, const char *token, const char *action, const char *actor)
-{
-    char body[128];
-    snprintf(body, sizeof body, "{\"action\":\"%s\",\"actor\":\"%s\"}", action, actor);
-    client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, body);
-}
-
-static bool decided(struct client *c, const char *decision)
-{
-    char text[64];
-    snprintf(text, sizeof text, "\"decision\":\"%s\"", decision);
-    return client_hear(c) == 200 && client_says(c, text);
-}
-
-static bool denied_as_suspended(struct client *c)
-{
-    return decided(c, "deny") && client_says(c, "\"rule\":\"actor:suspended\"");
-}
-
-static void end_token(struct client *c, const struct minted *token)
-{
-    char target[128];
-    snprintf(target, sizeof target, "/v1/tokens/%s", token->id);
-    client_say(c, "DELETE", target, RIG_ADMIN, NULL, "");
-}
-
-static void suspend(struct client *c, const char *actor)
-{
-    char target[128];
-    snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
-    client_say(c, "POST", target, RIG_ADMIN, NULL, "");
-}
-
-/* Until that client's worker knows of it. */
-static void hears_of_revocation(struct client *c, const struct minted *token, const char *actor)
-{
-    do ask(c, token->text, "get_order", actor);
-    while (client_hear(c) != 401);
-}
-
-static void hears_of_suspension(struct client *c, const char *actor)
-{
-    do ask(c, NULL, "get_order", actor);
-    while (!denied_as_suspended(c));
-}
-
-static void one_is_away(struct rig *r)
-{
-    while (rig_under_way(r) != 1) sched_yield();
-}
-
-/* Whoever has its answer may be counted for a moment more. */
-static void none_is_away(struct rig *r)
-{
-    while (rig_under_way(r) != 0) sched_yield();
-}
-
-static bool is_silent(struct client *c)
-{
-    struct pollfd heard = {.fd = c->fd, .events = POLLIN};
-    return poll(&heard, 1, SILENT_MS) == 0;
-}
-
-/* What such an actor asks, by each of these. */
-struct people {
-    struct client *asks, *admin, *probes;
-    char actor[ACTOR_TEXT];
-    struct minted token;
-};
-
-static struct people people_of(struct rig *r, unsigned subject, unsigned limit)
-{
-    struct people p = {
-        .asks = client_of(r, HOME), .admin = client_of(r, THIRD), .probes = client_of(r, HOME)};
-    actor_of(subject, limit, p.actor);
-    mint(p.asks, p.actor, &p.token);
-    return p;
-}
-
-static void people_leave(struct people *p)
-{
-    client_close(p->asks);
-    client_close(p->admin);
-    client_close(p->probes);
-}
-
-/* Who suspends it has no answer yet. */
-static void is_suspended(struct people *p)
-{
-    suspend(p->admin, p->actor);
-    hears_of_suspension(p->probes, p->actor);
-}
-
-static void given_review(struct people *p, const char *token, char to[64])
-{
-    ask(p->asks, token, "refund", p->actor);
-    assert_true(decided(p->asks, "human_review"));
-    client_member(p->asks, "review_id", to, 64);
-}
+#include "still_rig.h"
 
 /* ---- overtaken ---- */
 
@@ -613,13 +408,6 @@ static void a_key_that_ended_while_it_waited_is_recorded_as_refused(void **state
 
 /* ---- what not everybody knows of yet ---- */
 
-static void introspect(struct client *c, const struct minted *token)
-{
-    char body[TOKEN_TEXT_MAX + 32];
-    snprintf(body, sizeof body, "{\"token\":\"%s\"}", token->text);
-    client_say(c, "POST", "/v1/tokens/introspect", RIG_AGENT, NULL, body);
-}
-
 /* That the token is over, which its home knows and AWAY does not; `late` asks that one. */
 static void is_told_when_all_know(struct people *p, struct client *late)
 {
@@ -844,71 +632,10 @@ static void a_retry_of_another_body_is_told_no_earlier_than_the_first_is_durable
     client_close(second);
 }
 
-/* ---- no more may be away ---- */
-
-/* So many of that worker's requests are away, as far as it knows: told while it stands still. */
-static void so_many_are_away(struct rig *r, unsigned worker, unsigned visits)
-{
-    stop(r, worker);
-    r->engine.workers[worker].visits = visits;
-    go_on(worker);
-}
-
-static void assert_overloaded(struct client *c)
-{
-    assert_int_equal(client_hear(c), 503);
-    assert_true(client_says(c, "\"code\":\"overloaded\""));
-}
-
-static void who_may_not_leave_is_refused_and_no_sooner(void **state)
-{
-    struct rig *r = *state;
-    struct people p = people_of(r, HOME, AWAY);
-    so_many_are_away(r, HOME, LIMIT_VISITS);
-    ask(p.asks, NULL, "send", p.actor);
-    assert_overloaded(p.asks);
-    ask(p.asks, NULL, "get_order", p.actor);
-    assert_true(decided(p.asks, "allow"));
-    so_many_are_away(r, HOME, LIMIT_VISITS - 1);
-    ask(p.asks, NULL, "send", p.actor);
-    assert_true(decided(p.asks, "allow"));
-    so_many_are_away(r, HOME, 0);
-    people_leave(&p);
-}
-
-/* What not all shards have answered is neither "there is none" nor done. */
-static void what_not_everybody_could_be_asked_is_told_as_that(void **state)
-{
-    struct rig *r = *state;
-    struct people p = people_of(r, HOME, AWAY);
-    struct client *admin = client_of(r, HOME);
-    char review[64], trace[160], target[256];
-    given_review(&p, NULL, review);
-    client_member(p.asks, "trace_id", trace, sizeof trace);
-    so_many_are_away(r, HOME, LIMIT_VISITS);
-    snprintf(target, sizeof target, "/v1/queue/%s", trace);
-    client_say(p.asks, "GET", target, RIG_REVIEWER, NULL, "");
-    assert_overloaded(p.asks);
-    suspend(admin,
-            p.actor); /* it is: but what waits under other spellings of its name was not denied */
-    assert_overloaded(admin);
-    introspect(p.probes, &p.token); /* nor is anybody asked whether that is durable */
-    assert_overloaded(p.probes);
-    so_many_are_away(r, HOME, 0);
-    suspend(admin, p.actor);
-    assert_int_equal(client_hear(admin), 200);
-    introspect(p.probes, &p.token);
-    assert_int_equal(client_hear(p.probes), 200);
-    assert_string_equal(p.probes->body, "{\"active\":false}");
-    client_close(admin);
-    people_leave(&p);
-}
-
 int main(void)
 {
     alarm(HANG_SECONDS);
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(a_token_that_was_revoked_while_its_request_was_counted_allows_nothing),
         TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
         TEST(no_token_is_minted_for_an_actor_that_was_suspended_meanwhile),
@@ -934,8 +661,6 @@ int main(void)
         TEST(no_list_leaves_out_a_token_with_its_actor_while_that_could_be_lost),
         TEST(no_trace_finds_a_review_that_was_given_it_by_what_could_be_lost),
         TEST(a_retry_of_another_body_is_told_no_earlier_than_the_first_is_durable),
-        TEST(who_may_not_leave_is_refused_and_no_sooner),
-        TEST(what_not_everybody_could_be_asked_is_told_as_that),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
