@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHOLE_BYTES = 4096 + 1024 }; /* a path, and what is said of it */
+enum {
+    WHOLE_BYTES = 4096 + 1024, /* a path, and what is said of it */
+    TAIL_BYTES = 80,           /* of an overlong text: errno's words, and a little before them */
+};
 
 static bool is_inside_character(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
@@ -18,16 +21,18 @@ static void end_at_character(char *text, size_t capacity, int wanted)
     text[at] = '\0';
 }
 
-/* Of an overlong one the start names what it is about, and the end says why: what goes is in between. */
+/* Of an overlong one the start names what it is about, often with a hint of what to do, and the end
+ * says why: what goes is in between. */
 static void put_text(char *to, size_t capacity, const char *whole)
 {
-    size_t size = strlen(whole), head = capacity / 2;
+    size_t size = strlen(whole);
     if (size < capacity) {
         memcpy(to, whole, size + 1);
         return;
     }
+    size_t room = capacity - 1 - strlen("…"), head = room - TAIL_BYTES;
     while (head > 0 && is_inside_character(whole[head])) head--;
-    size_t tail = size - (capacity - 1 - head - strlen("…"));
+    size_t tail = size - (room - head);
     while (is_inside_character(whole[tail])) tail++;
     snprintf(to, capacity, "%.*s…%s", (int)head, whole, whole + tail);
 }

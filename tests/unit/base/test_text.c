@@ -498,6 +498,18 @@ static void a_fault_of_a_long_path_says_why(void **state)
     assert_non_null(strstr(f.text, "xxx: No space left on device"));
 }
 
+static void a_fault_that_says_what_to_do_before_a_long_reason_still_says_it(void **state)
+{
+    (void)state;
+    char reason[1000], hint[200];
+    memset(reason, 'x', sizeof reason);
+    memset(hint, 'y', sizeof hint);
+    reason[sizeof reason - 1] = hint[sizeof hint - 1] = '\0';
+    struct fault f;
+    fault_set(&f, ERR_IO, "", "Kafka: %s (%s)", hint, reason);
+    assert_non_null(strstr(f.text, hint));
+}
+
 static void every_error_has_a_status_a_code_and_a_sentence(void **state)
 {
     (void)state;
@@ -551,6 +563,7 @@ int main(void)
         cmocka_unit_test(only_canonical_digits_are_an_id),
         cmocka_unit_test(an_overlong_fault_is_cut_between_characters),
         cmocka_unit_test(a_fault_of_a_long_path_says_why),
+        cmocka_unit_test(a_fault_that_says_what_to_do_before_a_long_reason_still_says_it),
         cmocka_unit_test(every_error_has_a_status_a_code_and_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
