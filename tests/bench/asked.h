@@ -6,8 +6,8 @@
  * sent as soon as there are enough of them.
  *
  * Nobody is admitted, nothing is evaluated, no event is made, nothing is read again or waits for a
- * disk; and one thread does it all, which costs less than handing it to another. The bytes are
- * zeros, as many as an engine's are on average. */
+ * disk; and one thread does it all, which costs less than handing it to another. But for the
+ * digests the bytes are zeros, as many as an engine's are on average. */
 #ifndef BENCH_ASKED_H
 #define BENCH_ASKED_H
 

@@ -275,16 +275,23 @@ static void who_is_woken_by_its_own_suspension_is_told_nothing_more(void **state
     people_leave(&p);
 }
 
+/* With its token; the answer is away at AWAY, which stands still. */
+static void looks_at_its_review(struct rig *r, struct people *p)
+{
+    char review[64], target[128];
+    approved(p, review);
+    none_is_away(r);
+    stop(r, AWAY);
+    snprintf(target, sizeof target, "/v1/queue/%s", review);
+    client_say(p->asks, "GET", target, RIG_AGENT, p->token.text, "");
+    one_is_away(r);
+}
+
 static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **state)
 {
     struct rig *r = *state;
     struct people p = people_of(r, AWAY, AWAY);
-    char review[64], target[128];
-    approved(&p, review);
-    stop(r, AWAY);
-    snprintf(target, sizeof target, "/v1/queue/%s", review);
-    client_say(p.asks, "GET", target, RIG_AGENT, p.token.text, "");
-    one_is_away(r);
+    looks_at_its_review(r, &p);
     is_revoked_meanwhile(r, &p);
     people_leave(&p);
 }
@@ -376,13 +383,7 @@ static void a_token_that_ended_before_it_was_shown_a_review_is_recorded_as_refus
 {
     struct rig *r = *state;
     struct people p = people_of(r, AWAY, AWAY);
-    char review[64], target[128];
-    approved(&p, review);
-    none_is_away(r);
-    stop(r, AWAY);
-    snprintf(target, sizeof target, "/v1/queue/%s", review);
-    client_say(p.asks, "GET", target, RIG_AGENT, p.token.text, "");
-    one_is_away(r);
+    looks_at_its_review(r, &p);
     is_refused_alone(r, &p);
     people_leave(&p);
 }
