@@ -199,14 +199,15 @@ def test_nothing_is_accepted_after_a_revocation_was_answered(racing):
     revokers = []
 
     def open_all():
-        """A token lives on the reactor where it was minted: of four connections, three are elsewhere."""
+        """A token lives on the reactor where it was minted. New connections go round the reactors, so each of these stays
+        for four rounds: one that changed with every round could keep step with them, and be there each time."""
         fire.open()
         for wire in revokers:
             wire.close()
         revokers[:] = [stack.at_engine("agent").open() for _ in range(4)]
     open_all()
     for n in range(rounds):
-        minted, revoker = mint(stack, ttl_seconds=600), revokers[n % 4]
+        minted, revoker = mint(stack, ttl_seconds=600), revokers[n // 4 % 4]
         path = f"/v1/tokens/{minted['token_id']}"
         replies = []
         met, after = fire.stop(minted["token"], lambda: replies.append(revoker.delete(path)))
