@@ -67,10 +67,13 @@ static void check_file(struct cli *c, struct buf *json, const char *file, int *c
     }
     struct policy_problems lints = {0};
     size_t rules = policy_document_rules(d);
+    policy_refusals(d, &problems);
     policy_lint(d, &lints);
     check_name(c, json, file);
+    put_problems(c, json, file, "error", &problems);
     put_problems(c, json, file, "warning", &lints);
-    if (!c->json)
+    if (problems.count > 0 && *code == DONE) *code = REFUSED;
+    if (!c->json && problems.count == 0)
         fprintf(c->out, "%.*s: valid, %zu rule%s\n", STR_FORMAT(policy_file_shown(c, file)), rules,
                 rules == 1 ? "" : "s");
     policy_document_release(d);

@@ -48,10 +48,14 @@ static void tell_invalid(struct job *j, const struct policy_problems *p)
 
 /* ---- on a reader: is it a valid document? ---- */
 
+/* A rollback puts what was stored once: what a new document is refused for is a warning there. */
 static void check_content(struct job *j, struct policy_detail *d, struct str content)
 {
     struct policy_document *document;
-    enum err err = policy_load(d->change.name, content, &document, &d->problems);
+    struct policy_problems lints;
+    bool is_rollback = d->version > 0;
+    enum err err = is_rollback ? policy_load(d->change.name, content, &document, &d->problems)
+                               : policy_load_new(d->change.name, content, &document, &d->problems);
     if (err == ERR_INVALID_POLICY) {
         tell_invalid(j, &d->problems);
         return;
@@ -60,8 +64,9 @@ static void check_content(struct job *j, struct policy_detail *d, struct str con
         j->err = fault_plain(&j->fault, err);
         return;
     }
-    d->problems.count = 0;
-    policy_lint(document, &d->problems);
+    policy_refusals(document, &d->problems); /* none but of a rollback */
+    policy_lint(document, &lints);
+    policy_problems_join(&d->problems, &lints);
     sha256_write_hex(policy_document_digest(document), d->digest);
     d->change.digest = str_of(d->digest, SHA256_HEX);
     d->change.is_json = policy_document_is_json(document);

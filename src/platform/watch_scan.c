@@ -214,7 +214,7 @@ static void check_document(struct watch_scan *s, struct watch_file *f,
     struct policy_document *d;
     struct policy_problems problems = {0};
     struct str text = str_of(bytes, size);
-    enum err err = policy_load(str_from(f->name), text, &d, &problems);
+    enum err err = policy_load_new(str_from(f->name), text, &d, &problems);
     f->is_read = f->has_reading = true;
     if (err == ERR_OK) {
         struct watch_load load = {.content = bytes, .file = (size_t)(f - s->after.files)};

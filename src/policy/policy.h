@@ -50,6 +50,9 @@ struct policy_problems {
     struct policy_problem list[POLICY_PROBLEMS_MAX];
 };
 
+/* Appends as many of `more` as there is room for. */
+void policy_problems_join(struct policy_problems *to, const struct policy_problems *more);
+
 struct policy_document; /* immutable once loaded; reference counted, thread safe */
 
 /* Text is YAML, or strict JSON where it starts with `{`. Runs the document's own `tests`.
@@ -59,10 +62,19 @@ enum err policy_load(struct str name, struct str text, struct policy_document **
 struct policy_document *policy_document_share(struct policy_document *d);
 void policy_document_release(struct policy_document *d);
 
-/* The same without running its tests, for those who want to hear of each: it
+/* The same of a document that is not stored yet: policy_refusals() count as mistakes, too. For what
+ * is checked, put or applied. Whoever loads what is stored or came in a bundle takes policy_load(). */
+enum err policy_load_new(struct str name, struct str text, struct policy_document **ret,
+                         struct policy_problems *problems);
+
+/* The same as policy_load() without running the tests, for those who want to hear of each: it
  * must not get into force. */
 enum err policy_load_untested(struct str name, struct str text, struct policy_document **ret,
                               struct policy_problems *problems);
+
+/* What this document would be refused for if it were put today; one that is stored stays in force
+ * in spite of it. A new refusal is a row in refusal.c. */
+void policy_refusals(const struct policy_document *d, struct policy_problems *ret);
 
 /* Lints: legal and probably wrong. */
 void policy_lint(const struct policy_document *d, struct policy_problems *ret);

@@ -55,6 +55,12 @@ static void text_copy(char *to, size_t room, struct str text)
     drop_half_characters(to, size);
 }
 
+void policy_problems_join(struct policy_problems *to, const struct policy_problems *more)
+{
+    for (size_t i = 0; i < more->count && to->count < POLICY_PROBLEMS_MAX; i++)
+        to->list[to->count++] = more->list[i];
+}
+
 void problem_add(struct policy_problems *problems, const struct place *place, unsigned line,
                  unsigned column, const char *format, ...)
 {
