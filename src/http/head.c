@@ -7,13 +7,14 @@
  *
  * What strict llhttp 8.1 accepts and we refuse: a bare LF after the request line or before the
  * body, obs-fold (RFC 9112 5.2), an empty header name, several blanks around the target, RTSP
- * and ICE versions, HTTP/0.9, bytes in a Host that no host has, two Hosts, a transfer coding
- * beside chunked, chunked in HTTP/1.0. */
+ * and ICE versions, HTTP/0.9, a Host that is none (host.c), two Hosts, a transfer coding beside
+ * chunked, chunked in HTTP/1.0. Connection is read here, since llhttp knows no tab in its list. */
 #include "http/head.h"
 
 #include <llhttp.h>
 
 #include "http/byte.h"
+#include "http/host.h"
 
 enum head_state head_scan(struct head_scan *h, const char *bytes, size_t size, size_t *ret_size)
 {
@@ -38,11 +39,18 @@ enum head_state head_scan(struct head_scan *h, const char *bytes, size_t size, s
     }
 }
 
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+static size_t size_before_blanks(const char *bytes, size_t size)
+{
+    while (size > 0 && is_blank(bytes[size - 1])) size--;
+    return size;
+}
+
 /* What llhttp reports, gathered. */
 struct reading {
     struct head *head;
     struct str url;
-    unsigned flags;
     bool too_many;
 };
 
@@ -65,17 +73,18 @@ static int on_field(llhttp_t *p, const char *at, size_t size)
     return 0;
 }
 
+/* Called once more, with nothing, for a value whose trailing blanks were left out. */
 static int on_value(llhttp_t *p, const char *at, size_t size)
 {
     struct reading *r = p->data;
-    while (size > 0 && (at[size - 1] == ' ' || at[size - 1] == '\t')) size--;
-    r->head->fields[r->head->field_count - 1].value = str_of(at, size);
+    struct str *value = &r->head->fields[r->head->field_count - 1].value;
+    if (size > 0 || value->size == 0) *value = str_of(at, size_before_blanks(at, size));
     return 0;
 }
 
 static int on_head_complete(llhttp_t *p)
 {
-    ((struct reading *)p->data)->flags = p->flags;
+    (void)p;
     return 1; /* no body for llhttp: see above */
 }
 
@@ -85,6 +94,28 @@ static const llhttp_settings_t settings = {
     .on_header_value = on_value,
     .on_headers_complete = on_head_complete,
 };
+
+/* The blanks and tabs that end a header's line are no part of its value (RFC 9110, 5.5), but llhttp
+ * takes a tab behind the values that it reads itself for a part of these. Where a head has a tab,
+ * each line is given to it without what ends it. */
+static llhttp_errno_t read_head(llhttp_t *p, const char *bytes, size_t size)
+{
+    if (memchr(bytes, '\t', size) == NULL) return llhttp_execute(p, bytes, size);
+    const char *end = bytes + size, *lf = memchr(bytes, '\n', size);
+    size_t first = lf == NULL ? size : (size_t)(lf + 1 - bytes); /* none to pass over there */
+    llhttp_errno_t outcome = llhttp_execute(p, bytes, first);
+    const char *from = bytes + first;
+    while (outcome == HPE_OK && from < end) {
+        lf = memchr(from, '\n', (size_t)(end - from));
+        const char *next = lf == NULL ? end : lf + 1;
+        const char *tail = lf == NULL || lf == from || lf[-1] != '\r' ? next : lf - 1;
+        size_t kept = size_before_blanks(from, (size_t)(tail - from));
+        if (kept > 0) outcome = llhttp_execute(p, from, kept);
+        if (outcome == HPE_OK) outcome = llhttp_execute(p, tail, (size_t)(next - tail));
+        from = next;
+    }
+    return outcome;
+}
 
 /* llhttp knew no such method: is it one that we do not have, or not a method at all? */
 static enum err judge_method(const char *bytes, size_t size, struct fault *f)
@@ -121,6 +152,7 @@ static enum err judge_request_line(const char *bytes, size_t size, const struct 
 struct special {
     unsigned hosts, lengths, codings;
     struct str host, length, coding;
+    bool says_close, says_keep_alive;
 };
 
 static bool named(struct str name, const char *lower)
@@ -128,6 +160,18 @@ static bool named(struct str name, const char *lower)
     for (size_t i = 0; i < name.size; i++)
         if ((name.bytes[i] | 0x20) != lower[i]) return false;
     return true;
+}
+
+/* Connection is a list (RFC 9110, 5.6.1 and 7.6.1), and several lines of it are one. */
+static void read_connection(struct special *s, struct str value)
+{
+    struct str option;
+    while (str_split(&value, ',', &option)) {
+        while (option.size > 0 && is_blank(option.bytes[0])) option = str_skip(option, 1);
+        option.size = size_before_blanks(option.bytes, option.size);
+        if (str_equal_ignoring_case(option, STR("close"))) s->says_close = true;
+        if (str_equal_ignoring_case(option, STR("keep-alive"))) s->says_keep_alive = true;
+    }
 }
 
 static void find_special(struct head *h, struct special *s)
@@ -140,6 +184,9 @@ static void find_special(struct head *h, struct special *s)
             break;
         case 6:
             if (str_is_absent(h->expect) && named(name, "expect")) h->expect = value;
+            break;
+        case 10:
+            if (named(name, "connection")) read_connection(s, value);
             break;
         case 12:
             if (str_is_absent(h->content_type) && named(name, "content-type"))
@@ -195,17 +242,6 @@ static enum err judge_llhttp(const char *bytes, size_t size, const struct readin
     }
 }
 
-/* A host and a port have none of these; a proxy might read them otherwise than we do. */
-static bool host_is_plausible(struct str host)
-{
-    static const bool bad[128] = {
-        [' '] = true, ['\t'] = true, ['/'] = true, ['\\'] = true, ['@'] = true, [','] = true,
-        ['?'] = true, ['#'] = true,  ['<'] = true, ['>'] = true,  ['"'] = true};
-    for (size_t i = 0; i < host.size; i++)
-        if ((unsigned char)host.bytes[i] >= 0x7f || bad[(unsigned char)host.bytes[i]]) return false;
-    return true;
-}
-
 /* RFC 9112 6: what the body's length is. Anything that two readers could read in two ways is
  * refused, because that is how requests are smuggled. */
 static enum err judge_framing(struct head *h, const struct special *s, struct fault *f)
@@ -226,10 +262,9 @@ static enum err judge_framing(struct head *h, const struct special *s, struct fa
     return ERR_OK;
 }
 
-static bool keeps_alive(unsigned flags, int minor)
+static bool keeps_alive(const struct special *s, int minor)
 {
-    if (flags & F_CONNECTION_CLOSE) return false;
-    return minor == 1 || (flags & F_CONNECTION_KEEP_ALIVE) != 0;
+    return !s->says_close && (minor == 1 || s->says_keep_alive);
 }
 
 static void head_clear(struct head *h)
@@ -246,7 +281,7 @@ enum err head_parse_request(const char *bytes, size_t size, struct head *ret, st
     llhttp_t parser;
     llhttp_init(&parser, HTTP_REQUEST, &settings);
     parser.data = &r;
-    llhttp_errno_t outcome = llhttp_execute(&parser, bytes, size);
+    llhttp_errno_t outcome = read_head(&parser, bytes, size);
 
     /* The line first: a fault in it explains what llhttp stumbled over later. */
     if (!str_is_absent(r.url)) {
@@ -263,9 +298,10 @@ enum err head_parse_request(const char *bytes, size_t size, struct head *ret, st
     if (s.hosts > 1) return fault_set(f, ERR_BAD_REQUEST, "", "Host is given twice");
     if (s.hosts == 0 && ret->minor == 1)
         return fault_set(f, ERR_BAD_REQUEST, "", "Host is missing");
-    if (s.hosts == 1 && !host_is_plausible(s.host))
-        return fault_set(f, ERR_BAD_REQUEST, "", "Host has a byte that no host has");
-    ret->keep_alive = keeps_alive(r.flags, ret->minor);
+    const char *wrong = host_judge(s.host);
+    if (wrong != NULL)
+        return fault_set(f, ERR_BAD_REQUEST, "", "Host %s: it is host or host:port", wrong);
+    ret->keep_alive = keeps_alive(&s, ret->minor);
     return judge_framing(ret, &s, f);
 }
 
@@ -276,7 +312,7 @@ enum err head_parse_answer(const char *bytes, size_t size, struct head *ret, str
     llhttp_t parser;
     llhttp_init(&parser, HTTP_RESPONSE, &settings);
     parser.data = &r;
-    llhttp_errno_t outcome = llhttp_execute(&parser, bytes, size);
+    llhttp_errno_t outcome = read_head(&parser, bytes, size);
     if (r.too_many)
         return fault_set(f, ERR_HEADERS_TOO_LARGE, "", "the answer has more than %d headers",
                          HTTP_HEADERS_MAX);
@@ -290,8 +326,8 @@ enum err head_parse_answer(const char *bytes, size_t size, struct head *ret, str
 
     ret->status = parser.status_code;
     ret->minor = parser.http_minor;
-    ret->keep_alive = keeps_alive(r.flags, ret->minor);
     struct special s = {0};
     find_special(ret, &s);
+    ret->keep_alive = keeps_alive(&s, ret->minor);
     return judge_framing(ret, &s, f);
 }

@@ -3,20 +3,34 @@
 
 #include "base/buf.h"
 #include "http/client.h"
+#include "http/host.h"
 
-static struct str after_authority(struct str target)
+/* Behind the scheme of an absolute form; absent: it has none that we serve. */
+static struct str after_scheme(struct str target)
 {
     static const struct str schemes[] = {{"http://", 7}, {"https://", 8}};
-    for (size_t i = 0; i < 2; i++) {
-        if (target.size < schemes[i].size) continue;
-        if (!str_equal_ignoring_case(str_of(target.bytes, schemes[i].size), schemes[i])) continue;
-        struct str rest = str_skip(target, schemes[i].size);
-        size_t end = 0;
-        while (end < rest.size && rest.bytes[end] != '/' && rest.bytes[end] != '?') end++;
-        if (end == 0) break;
-        return str_skip(rest, end);
-    }
+    for (size_t i = 0; i < 2; i++)
+        if (target.size >= schemes[i].size &&
+            str_equal_ignoring_case(str_of(target.bytes, schemes[i].size), schemes[i]))
+            return str_skip(target, schemes[i].size);
     return (struct str){0};
+}
+
+/* Passes over the host of an absolute form, which is as well-formed as a Host has to be; a user
+ * before it is what hides another host (RFC 9110, 4.2.4). */
+static enum err skip_authority(struct str *rest, struct fault *f)
+{
+    size_t end = 0;
+    while (end < rest->size && rest->bytes[end] != '/' && rest->bytes[end] != '?') end++;
+    struct str authority = str_of(rest->bytes, end);
+    const char *wrong = end == 0                                    ? "has no host"
+                        : str_find(authority, '@') < authority.size ? "names a user before its host"
+                                                                    : host_judge(authority);
+    if (wrong != NULL)
+        return fault_set(f, ERR_BAD_REQUEST, "", "the request target %s: send the path alone",
+                         wrong);
+    *rest = str_skip(*rest, end);
+    return ERR_OK;
 }
 
 enum err target_split(struct str target, struct str *ret_path, struct str *ret_query,
@@ -29,9 +43,11 @@ enum err target_split(struct str target, struct str *ret_path, struct str *ret_q
 
     struct str rest = target;
     if (!str_starts(target, STR("/")) && !str_equal(target, STR("*"))) {
-        rest = after_authority(target);
+        rest = after_scheme(target);
         if (str_is_absent(rest))
             return fault_set(f, ERR_BAD_REQUEST, "", "the request target does not begin with /");
+        enum err err = skip_authority(&rest, f);
+        if (err != ERR_OK) return err;
     }
     size_t mark = str_find(rest, '?');
     *ret_path = mark == 0 ? STR("/") : str_of(rest.bytes, mark);

@@ -50,6 +50,10 @@ BAD_HEADS = [
     ("no Host", b"GET /livez HTTP/1.1\r\n\r\n", {400}),
     ("two Hosts", b"GET /livez HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", {400}),
     ("a Host that is none", b"GET /livez HTTP/1.1\r\nHost: a b\r\n\r\n", {400}),
+    *[(f"the Host {host}", b"GET /livez HTTP/1.1\r\nHost: " + host.encode() + b"\r\n\r\n", {400})
+      for host in ["a:xx", "a:1:2", "[::1", "a^b", "a{b}", "a:65536", ":80", "u:p@a", "a%zz", "[fe80::1%25eth0]"]],
+    *[(f"the target {target}", b"GET " + target.encode() + b" HTTP/1.1\r\nHost: a\r\n\r\n", {400})
+      for target in ["http://u:p@h/livez", "http://@h/livez", "http://h:xx/livez", "http://[::1/livez", "http://:80/livez"]],
     ("no version", b"GET /livez\r\nHost: a\r\n\r\n", {400, 505}),
     ("version 2.0", b"GET /livez HTTP/2.0\r\nHost: a\r\n\r\n", {400, 505}),
     ("version 1.9", b"GET /livez HTTP/1.9\r\nHost: a\r\n\r\n", {400, 505}),
@@ -123,6 +127,20 @@ def test_chunked_bodies(stack, chunks, status):
         assert reply.status == status, reply
         if status == 200:
             assert wire.get("/livez").status == 200, "the connection goes on"
+
+
+@pytest.mark.parametrize("tail", ["", " ", "\t", " \t", "\t \t"], ids=["nothing", "blank", "tab", "both", "three"])
+def test_white_space_behind_a_value_is_passed_over(stack, tail):
+    """RFC 9110, 5.5: for every header that is read, not only for those that llhttp trims."""
+    head = [f"Authorization: Bearer {stack.keys['agent']}", "Content-Type: application/json", f"Content-Length: {len(BODY)}"]
+    lines = "".join(line + tail + "\r\n" for line in head).encode()
+    with stack.at_engine() as wire:
+        for _ in range(2):  # as it is read, and as it is remembered
+            wire.send(post(lines, BODY))
+            reply = wire.read_reply()
+            assert reply.status == 200, reply
+        wire.send(post(lines + b"Connection: close" + tail.encode() + b"\r\n", BODY))
+        assert wire.read_reply().status == 200 and wire.is_closed_by_server()
 
 
 def test_expect_100_continue_is_answered_before_the_body(stack):

@@ -112,6 +112,12 @@ static void an_ambiguous_length_is_refused(void **state)
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: +2\r\n\r\n{}", 400);
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 0x2\r\n\r\n{}", 400);
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: \r\n\r\n", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length:\t\r\n\r\n", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\t2\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\v\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\t\r\n" H JSON "Content-Length: 2\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length\t: 2\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length\t\r\n\r\n{}", 400);
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 99999999999999999999\r\n\r\n", 400);
     closes("POST /echo HTTP/1.1\r\n" H JSON
            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

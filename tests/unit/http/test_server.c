@@ -35,6 +35,68 @@ static void a_request_is_answered(void **state)
     serves("GET /header HTTP/1.1\r\n" H "x-question: \t why \t\r\n\r\n", "why");
 }
 
+/* Blanks and tabs around a value are none of it, whichever header it is. */
+static void white_space_around_a_value_is_passed_over(void **state)
+{
+    (void)state;
+    static const char *const before[] = {"", " ", "\t", " \t ", "\t\t"};
+    static const char *const after[] = {"", " ", "\t", " \t", "\t ", "\t \t"};
+    for (size_t i = 0; i < 5; i++)
+        for (size_t j = 0; j < 6; j++) {
+            const char *b = before[i], *a = after[j];
+            char request[512];
+            snprintf(request, sizeof request,
+                     "POST /echo HTTP/1.1\r\nHost:%sa%s\r\nContent-Type:%sapplication/json%s\r\n"
+                     "Content-Encoding:%sidentity%s\r\nContent-Length:%s2%s\r\n\r\n{}",
+                     b, a, b, a, b, a, b, a);
+            serves(request, "{}");
+            snprintf(request, sizeof request,
+                     "POST /echo HTTP/1.1\r\nHost: a\r\n" JSON
+                     "Transfer-Encoding:%schunked%s\r\nX:%s%s\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+                     b, a, b, a);
+            serves(request, "{}");
+            snprintf(request, sizeof request,
+                     "GET /header HTTP/1.1\r\n" H "x-question:%swhy\tnot%s\r\n\r\n", b, a);
+            serves(request, "why\tnot");
+        }
+}
+
+/* The server says that it closes exactly where the client does. */
+static void closing_is_said_by_any_item_of_connection(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines;
+        bool closes;
+    } rows[] = {
+        {"Connection: close", true},
+        {"Connection: close\t", true},
+        {"Connection:\tClose \t", true},
+        {"Connection: close\t, x", true},
+        {"Connection: x ,\tclose", true},
+        {"Connection: x\t,close\t,", true},
+        {"Connection: keep-alive\r\nConnection: close\t", true},
+        {"Connection: keep-alive\t", false},
+        {"Connection: closed", false},
+        {"Connection: close x", false},
+        {"Connection: x\tclose", false},
+        {"X-Connection: close", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rig *rig = rig_create();
+        struct peer *p = rig_connect(rig);
+        char request[256];
+        snprintf(request, sizeof request, "GET /things/7 HTTP/1.1\r\n" H "%s\r\n\r\n",
+                 rows[i].lines);
+        rig_say(rig, p, request);
+        assert_int_equal(rig_hear(rig, p, 1), 1);
+        if (heard(p, "Connection: close\r\n") != rows[i].closes)
+            fail_msg("for %s heard %s", request, p->heard);
+        peer_close(p);
+        rig_destroy(rig);
+    }
+}
+
 static void a_path_is_matched_after_decoding(void **state)
 {
     (void)state;
@@ -584,6 +646,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_answered),
+        cmocka_unit_test(white_space_around_a_value_is_passed_over),
+        cmocka_unit_test(closing_is_said_by_any_item_of_connection),
         cmocka_unit_test(a_path_is_matched_after_decoding),
         cmocka_unit_test(query_parameters_are_decoded),
         cmocka_unit_test(a_parameter_given_twice_or_badly_is_the_services_to_refuse),
