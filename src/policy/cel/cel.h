@@ -27,8 +27,8 @@
  * `math` extensions; and beside them
  *
  *     text.glob(pattern)          anchored, only * is special; bytes are compared as they are
- *     address.cidr(range)         is this IPv4 or IPv6 address in it? also
- *                                 cidr(range).containsIP(address)
+ *     address.cidr(range)         is this IPv4 or IPv6 address in it?
+ *     cidr(), ip(), url()         and their methods, as in Kubernetes (network.c)
  *     path_under(root, path)      the path, normalised and below root; an error where it escapes
  *
  * A program is immutable and may be run by any number of threads at once. A run reads no clock,
@@ -72,6 +72,8 @@ enum cel_kind {
     CEL_DURATION,
     CEL_TYPE,
     CEL_CIDR,
+    CEL_IP,
+    CEL_URL,
     CEL_REGEX, /* this and the next: constants of a program, never a result */
     CEL_ZONE,
     CEL_KINDS,
@@ -86,6 +88,7 @@ enum cel_form {
 
 struct cel_map;
 struct cel_cidr;
+struct cel_url;
 struct cel_regex;
 struct cel_zone;
 
@@ -107,7 +110,8 @@ struct cel_value {
         const struct str *texts; /* also what an error tells of; may be NULL */
         const struct json *json;
         const struct cel_map *map;
-        const struct cel_cidr *cidr;
+        const struct cel_cidr *cidr; /* CEL_CIDR; CEL_IP: the range of one address */
+        const struct cel_url *url;
         const struct cel_regex *regex;
         const struct cel_zone *zone;
     };

@@ -67,7 +67,7 @@ static bool find_variable(const struct checker *c, struct str name, uint32_t *re
 
 static bool find_type(struct str name, uint32_t *ret)
 {
-    for (unsigned kind = CEL_NULL; kind <= CEL_TYPE; kind++) {
+    for (unsigned kind = CEL_NULL; kind < CEL_REGEX; kind++) {
         if (!str_equal(name, str_from(cel_kind_name(kind)))) continue;
         *ret = kind;
         return true;
@@ -108,7 +108,7 @@ static bool resolve(struct checker *c, struct cel_node *n, const struct scope *s
     if (n->reference == REFERENCE_VARIABLE) n->type = c->environment->variables[n->slot].type;
     if (n->reference == REFERENCE_TYPE)
         n->type =
-            cel_type_of(&c->types, n->slot <= CEL_TYPE && n->slot != CEL_LIST && n->slot != CEL_MAP
+            cel_type_of(&c->types, n->slot < CEL_REGEX && n->slot != CEL_LIST && n->slot != CEL_MAP
                                        ? cel_type_simple(n->slot)
                                        : NULL);
     return n->reference != REFERENCE_NONE;

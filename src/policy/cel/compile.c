@@ -4,8 +4,10 @@
  * exactly as large as it is. Constants are copied deeply: a program keeps nothing of its source. */
 #include "policy/cel/compile.h"
 
-#include "policy/cel/place.h"
+#include "policy/cel/address.h"
 #include "policy/cel/set.h"
+#include "policy/cel/time.h"
+#include "policy/cel/url.h"
 #include "policy/cel/zone.h"
 
 enum {
@@ -149,11 +151,21 @@ static struct cel_value copy_deep(struct emitter *e, struct cel_value v, unsigne
     switch (v.kind) {
     case CEL_STRING:
     case CEL_BYTES: return cel_copy_text(&m, v.kind, cel_text(v));
+    case CEL_IP:
     case CEL_CIDR: {
         struct cel_cidr *copy = arena_new(e->c->arena, struct cel_cidr);
         if (copy == NULL) return cel_fail(CEL_FAULT_MEMORY, NULL);
         *copy = *v.cidr;
         v.cidr = copy;
+        return v;
+    }
+    case CEL_URL: {
+        struct str text = v.url->text; /* read again it is the same */
+        struct cel_url *copy = arena_new(e->c->arena, struct cel_url);
+        char *room = arena_bytes(e->c->arena, text.size + URL_MORE_BYTES);
+        if (copy == NULL || room == NULL) return cel_fail(CEL_FAULT_MEMORY, NULL);
+        check(cel_url_read(text, room, copy));
+        v.url = copy;
         return v;
     }
     case CEL_LIST:
@@ -449,12 +461,36 @@ static void emit_argument(struct emitter *e, const struct cel_node *call, uint32
     }
 }
 
-/* A conversion of a constant that failed when it was folded will always fail. */
-static bool always_fails(const struct cel_node *n)
+/* Why a conversion of a constant always fails; NULL: it does not. */
+static const char *always_fails(struct emitter *e, const struct cel_node *n)
 {
-    return (n->function == FUNCTION_TO_TIMESTAMP || n->function == FUNCTION_TO_DURATION) &&
-           n->count == 1 && n->children[0]->kind == NODE_LITERAL &&
-           n->children[0]->value.kind == CEL_STRING;
+    struct cel_value made;
+    struct cel_cidr address;
+    struct cel_url url;
+    if (n->count != 1 || n->children[0]->kind != NODE_LITERAL ||
+        n->children[0]->value.kind != CEL_STRING)
+        return NULL;
+    struct str text = cel_text(n->children[0]->value);
+    switch (n->function) {
+    case FUNCTION_TO_TIMESTAMP:
+        return time_read_timestamp(text, &made)
+                   ? NULL
+                   : "this is no time (2026-11-20T09:30:00Z), or one out of range";
+    case FUNCTION_TO_DURATION:
+        return time_read_duration(text, &made)
+                   ? NULL
+                   : "this is no duration (1h30m, 90s, 100ms), or one out of range";
+    case FUNCTION_IP:
+        return cel_address_read(text, &address) ? NULL
+                                                : "this is no address (10.0.0.1, 2001:db8::1)";
+    case FUNCTION_URL: {
+        char *room = arena_bytes(e->c->scratch, text.size + URL_MORE_BYTES);
+        return room == NULL || cel_url_read(text, room, &url)
+                   ? NULL
+                   : "this is no URL that all programs read alike (https://example.com/path)";
+    }
+    default: return NULL;
+    }
 }
 
 /* Where all since `from` is one constant, the next instruction may push it itself: takes it back,
@@ -480,11 +516,9 @@ static void emit_function(struct emitter *e, const struct cel_node *n)
         raise(e, n, CEL_FAULT_OVERLOAD, n->name);
         return;
     }
-    if (!e->c->environment->unchecked && always_fails(n)) {
-        cel_problem_add(e->c->problems, e->c->text, n->children[0]->offset, "%s",
-                        n->function == FUNCTION_TO_TIMESTAMP
-                            ? "this is no time (2026-11-20T09:30:00Z), or one out of range"
-                            : "this is no duration (1h30m, 90s, 100ms), or one out of range");
+    const char *why = e->c->environment->unchecked ? NULL : always_fails(e, n);
+    if (why != NULL) {
+        cel_problem_add(e->c->problems, e->c->text, n->children[0]->offset, "%s", why);
         e->failed = true;
     }
     uint32_t last = here(e);

@@ -2,11 +2,15 @@
  * size is an error; one that only loses what is behind the point is not. */
 #include <math.h>
 
+#include "policy/cel/address.h"
 #include "policy/cel/functions.h"
 #include "policy/cel/number.h"
 #include "policy/cel/time.h"
 
-enum { DOUBLE_TEXT_COST = 8 }; /* the shortest text that is the same number */
+enum {
+    DOUBLE_TEXT_COST = 8, /* the shortest text that is the same number */
+    ADDRESS_TEXT_COST = 20,
+};
 
 static struct cel_value range(void) { return cel_fail(CEL_FAULT_RANGE, NULL); }
 
@@ -141,6 +145,14 @@ struct cel_value convert_to_string(struct cel_meter *m, const struct cel_value *
         break;
     case CEL_TIMESTAMP: time_put_timestamp(&out, a[0]); break;
     case CEL_DURATION: time_put_duration(&out, a[0]); break;
+    case CEL_IP:
+        if (!cel_pay(m, ADDRESS_TEXT_COST)) return cel_fail(CEL_FAULT_COST, NULL);
+        cel_address_put(&out, a[0].cidr);
+        break;
+    case CEL_CIDR:
+        if (!cel_pay(m, ADDRESS_TEXT_COST)) return cel_fail(CEL_FAULT_COST, NULL);
+        cel_cidr_put(&out, a[0].cidr);
+        break;
     default: return cel_no_overload();
     }
     return cel_copy_text(m, CEL_STRING, buf_view(&out));

@@ -37,6 +37,8 @@ static const struct cel_type *read_type(struct instance *instance, const char **
     case 't': return cel_type_simple(CEL_TIMESTAMP);
     case 'r': return cel_type_simple(CEL_DURATION);
     case 'c': return cel_type_simple(CEL_CIDR);
+    case 'p': return cel_type_simple(CEL_IP);
+    case 'w': return cel_type_simple(CEL_URL);
     case '*': return cel_type_simple(TYPE_DYN);
     case 'L': return cel_type_list(instance->types, read_type(instance, at));
     case 'T': return cel_type_of(instance->types, read_type(instance, at));

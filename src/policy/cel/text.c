@@ -1,8 +1,10 @@
 /* text.c - values for people and for other programs: as CEL writes them, and as JSON. */
 #include <math.h>
 
+#include "policy/cel/address.h"
 #include "policy/cel/number.h"
 #include "policy/cel/time.h"
+#include "policy/cel/url.h"
 #include "policy/cel/value.h"
 
 enum { SHOWN_DEPTH = 16 };
@@ -23,18 +25,6 @@ static void put_bytes(struct buf *out, struct str s)
         }
     }
     buf_put_byte(out, '"');
-}
-
-static void put_cidr(struct buf *out, const struct cel_cidr *c)
-{
-    if (c->family == 4) {
-        buf_printf(out, "%u.%u.%u.%u/%u", c->bytes[0], c->bytes[1], c->bytes[2], c->bytes[3],
-                   c->bits);
-        return;
-    }
-    for (unsigned i = 0; i < 16; i += 2)
-        buf_printf(out, "%s%x", i > 0 ? ":" : "", (unsigned)c->bytes[i] << 8 | c->bytes[i + 1]);
-    buf_printf(out, "/%u", c->bits);
 }
 
 static void put_many(struct buf *out, struct cel_value v, unsigned depth)
@@ -94,8 +84,18 @@ static void put_value(struct buf *out, struct cel_value v, unsigned depth)
     case CEL_TYPE: buf_put(out, str_from(cel_kind_name((enum cel_kind)v.integer))); return;
     case CEL_CIDR:
         buf_put_literal(out, "cidr(\"");
-        put_cidr(out, v.cidr);
+        cel_cidr_put(out, v.cidr);
         buf_put_literal(out, "\")");
+        return;
+    case CEL_IP:
+        buf_put_literal(out, "ip(\"");
+        cel_address_put(out, v.cidr);
+        buf_put_literal(out, "\")");
+        return;
+    case CEL_URL:
+        buf_put_literal(out, "url(");
+        json_put_string(out, v.url->text);
+        buf_put_byte(out, ')');
         return;
     case CEL_REGEX:
     case CEL_ZONE:

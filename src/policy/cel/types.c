@@ -15,7 +15,8 @@ const struct cel_type *cel_type_simple(unsigned tag)
         [CEL_DOUBLE] = {.tag = CEL_DOUBLE},     [CEL_STRING] = {.tag = CEL_STRING},
         [CEL_BYTES] = {.tag = CEL_BYTES},       [CEL_TIMESTAMP] = {.tag = CEL_TIMESTAMP},
         [CEL_DURATION] = {.tag = CEL_DURATION}, [CEL_TYPE] = {.tag = CEL_TYPE},
-        [CEL_CIDR] = {.tag = CEL_CIDR},         [TYPE_DYN] = {.tag = TYPE_DYN},
+        [CEL_CIDR] = {.tag = CEL_CIDR},         [CEL_IP] = {.tag = CEL_IP},
+        [CEL_URL] = {.tag = CEL_URL},           [TYPE_DYN] = {.tag = TYPE_DYN},
     };
     check(tag <= TYPE_DYN && simple[tag].tag == tag);
     return &simple[tag];
@@ -228,8 +229,8 @@ static const struct cel_type *read_type(struct str *text, struct cel_types *t, u
     if (depth > 20) return NULL;
     if (str_equal(name, STR("dyn"))) return cel_type_simple(TYPE_DYN);
     unsigned kind = CEL_NULL;
-    while (kind <= CEL_CIDR && !str_equal(name, str_from(cel_kind_name(kind)))) kind++;
-    if (kind > CEL_CIDR) return NULL;
+    while (kind < CEL_REGEX && !str_equal(name, str_from(cel_kind_name(kind)))) kind++;
+    if (kind >= CEL_REGEX) return NULL;
     bool has_parts = take_byte(text, '(');
     if (!has_parts) {
         if (kind == CEL_LIST) return cel_type_list(t, cel_type_simple(TYPE_DYN));

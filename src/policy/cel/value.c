@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/map.h"
+#include "policy/cel/url.h"
 
 const char *cel_kind_name(enum cel_kind kind)
 {
@@ -22,6 +23,8 @@ const char *cel_kind_name(enum cel_kind kind)
         [CEL_TIMESTAMP] = "google.protobuf.Timestamp",
         [CEL_TYPE] = "type",
         [CEL_CIDR] = "net.CIDR",
+        [CEL_IP] = "net.IP",
+        [CEL_URL] = "kubernetes.URL",
         [CEL_DURATION] = "google.protobuf.Duration",
         [CEL_REGEX] = "regex",
         [CEL_ZONE] = "zone",
@@ -242,7 +245,11 @@ static struct cel_value equal_at(struct cel_meter *m, struct cel_value a, struct
         if (!cel_pay_bytes(m, a.size)) return cel_fail(CEL_FAULT_COST, NULL);
         return cel_bool(texts_equal(a, b));
     case CEL_TIMESTAMP: return cel_bool(compare_times(a, b) == 0);
+    case CEL_IP:
     case CEL_CIDR: return cel_bool(equal_cidrs(a.cidr, b.cidr));
+    case CEL_URL:
+        if (!cel_pay_bytes(m, a.url->text.size)) return cel_fail(CEL_FAULT_COST, NULL);
+        return cel_bool(str_equal(a.url->text, b.url->text));
     case CEL_LIST:
     case CEL_MAP:
         if (depth > CEL_VALUE_DEPTH_MAX) return cel_fail(CEL_FAULT_DEPTH, NULL);

@@ -23,6 +23,7 @@ struct cel_map {
     const struct cel_value *pairs;
 };
 
+/* A range of addresses, or one of them. */
 struct cel_cidr {
     uint8_t bytes[16];
     uint8_t bits;   /* of the prefix */
