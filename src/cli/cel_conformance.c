@@ -32,6 +32,7 @@ static bool value_in(struct session *s, const struct json *v, struct cel_value *
 static int64_t signed_number(const struct json *v)
 {
     char text[32];
+    if (json_is_number(v) && v->number_kind == JSON_INT64) return v->int64;
     if (!json_is_string(v)) return json_is_number(v) ? (int64_t)v->number : 0;
     snprintf(text, sizeof text, "%.*s", STR_FORMAT(v->string));
     return strtoll(text, NULL, 10);

@@ -214,11 +214,20 @@ static bool is_too_small(const struct json *v)
     return false;
 }
 
+/* Whether a double holds the number. */
+static bool is_double(const struct json *v)
+{
+    if (v->number_kind == JSON_INT64) return v->number < 0x1p63 && (int64_t)v->number == v->int64;
+    if (v->number_kind == JSON_UINT64)
+        return v->number < 0x1p64 && (uint64_t)v->number == v->uint64;
+    return true;
+}
+
 static enum err number_member_read(const struct reading *r)
 {
     if (!json_is_number(r->value)) return member_fault(r, ERR_WRONG_TYPE, "must be a number");
     double number = r->value->number;
-    if (r->value->number_kind != JSON_DOUBLE || !(number >= 0))
+    if (!is_double(r->value) || !(number >= 0))
         return member_fault(r, ERR_OUT_OF_RANGE, "must be a number that is not negative");
     if (shapes[r->index] == SHAPE_UNIT && number > 1)
         return member_fault(r, ERR_OUT_OF_RANGE, "is out of range [0, 1]");

@@ -6,9 +6,10 @@
  * duplicate keys (compared unescaped), lone surrogates, invalid UTF-8, trailing bytes, depth over
  * the limit, numbers that cannot be held. Pure, any thread.
  *
- * Numbers are doubles, save that an integer literal which a double cannot hold exactly is kept
- * as its digits (int64 or uint64). Beyond those it is ERR_NUMBER_PRECISION, as is a non-finite
- * number, unless it is the very text that ECMAScript writes of a double: what we write we read. */
+ * Numbers are doubles, save that an integer literal (no fraction, no exponent) of magnitude 2^53 or
+ * more is kept as its digits (int64, or uint64 beyond that), and written so. Beyond 64 bits it is
+ * ERR_NUMBER_PRECISION, as is a non-finite number, unless a double is exactly it or is written so:
+ * what we write we read. */
 #ifndef JSON_JSON_H
 #define JSON_JSON_H
 
@@ -26,8 +27,9 @@ enum json_type {
     JSON_OBJECT
 };
 
-/* A number literal: what a double holds exactly, or an integer that it does not. */
-enum json_number { JSON_DOUBLE, JSON_INT64, JSON_UINT64 };
+/* A number: a double, an integer of magnitude 2^53 or more, or a double that was written as an
+ * integer beyond 64 bits and is exactly it. */
+enum json_number { JSON_DOUBLE, JSON_INT64, JSON_UINT64, JSON_LONG };
 
 /* One value, and where it is a member, its name. Zeroed memory is a null. A tree built by hand
  * fills type, count, child and next, key and the value; raw and the plain flags may stay zero. */
@@ -141,6 +143,10 @@ void json_put_number_member(struct buf *out, struct str name, double number);
 void json_put_number(struct buf *out, double number);
 /* The same as a view, which this thread's next call of these ends. */
 struct str json_number_text(double number);
+
+/* Makes `v` that integer, as the reader keeps it: a double below 2^53, else its digits. False: it
+ * fits into no 64 bits, and nothing is changed. */
+bool json_set_integer(struct json *v, uint64_t magnitude, bool negative);
 
 /* The nearest double of a JSON number literal; false where it is not one or is not finite. */
 bool json_number_read(struct str literal, double *ret_number);

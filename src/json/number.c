@@ -11,9 +11,11 @@
  * decimal of at most 15 digits has its own double (DBL_DIG), so no shorter decimal can read back
  * as d. Others go to number.cc for their shortest digits and are laid out here.
  *
- * Integer literals: one that a double cannot hold exactly is kept as int64 or uint64. One beyond
- * those is refused unless its nearest double is exactly it (100000000000000000000) or is written
- * so: the double 2^64 is written 18446744073709552000, and what we write we must read. */
+ * Integer literals (no fraction, no exponent): from 2^53 on, where doubles begin to leave integers
+ * out, each is kept as int64 or uint64, also one that a double holds. Else of two neighbours one
+ * would be an integer and the other a double, and be compared as doubles, to which they are equal.
+ * One beyond 64 bits is refused unless its nearest double is exactly it (100000000000000000000) or
+ * is written so: the double 2^64 is written 18446744073709552000, and what we write we must read. */
 #include "json/number.h"
 
 #include <math.h>
@@ -104,9 +106,30 @@ static enum number_result read_long_integer(struct str literal, struct json *v)
 {
     char digits[NUMBER_FIXED_TEXT];
     if (!number_nearest(literal.bytes, literal.size, &v->number)) return NUMBER_TOO_BIG;
-    if (str_equal(str_of(digits, number_digits(v->number, digits)), literal)) return NUMBER_OK;
+    if (str_equal(str_of(digits, number_digits(v->number, digits)), literal)) {
+        v->number_kind = JSON_LONG;
+        return NUMBER_OK;
+    }
     return str_equal(str_of(digits, number_write(v->number, digits)), literal) ? NUMBER_OK
                                                                                : NUMBER_TOO_BIG;
+}
+
+bool json_set_integer(struct json *v, uint64_t magnitude, bool negative)
+{
+    if (negative && magnitude > (uint64_t)INT64_MAX + 1) return false;
+    double nearest = (double)magnitude;
+    v->type = JSON_NUMBER;
+    v->number = negative ? -nearest : nearest;
+    if (magnitude < EXACT_MAX) {
+        v->number_kind = JSON_DOUBLE;
+    } else if (!negative && magnitude > (uint64_t)INT64_MAX) {
+        v->number_kind = JSON_UINT64;
+        v->uint64 = magnitude;
+    } else {
+        v->number_kind = JSON_INT64;
+        v->int64 = (int64_t)(negative ? 0 - magnitude : magnitude);
+    }
+    return true;
 }
 
 static enum number_result read_integer(struct str literal, const struct parts *n, struct json *v)
@@ -119,21 +142,7 @@ static enum number_result read_integer(struct str literal, const struct parts *n
             __builtin_add_overflow(magnitude, last, &magnitude))
             return read_long_integer(literal, v);
     }
-    double nearest = (double)magnitude;
-    v->number = n->negative ? -nearest : nearest;
-    if (nearest < 0x1p64 && (uint64_t)nearest == magnitude) return NUMBER_OK;
-    if (n->negative) {
-        if (magnitude > (uint64_t)INT64_MAX) return read_long_integer(literal, v);
-        v->number_kind = JSON_INT64;
-        v->int64 = -(int64_t)magnitude;
-    } else if (magnitude <= (uint64_t)INT64_MAX) {
-        v->number_kind = JSON_INT64;
-        v->int64 = (int64_t)magnitude;
-    } else {
-        v->number_kind = JSON_UINT64;
-        v->uint64 = magnitude;
-    }
-    return NUMBER_OK;
+    return json_set_integer(v, magnitude, n->negative) ? NUMBER_OK : read_long_integer(literal, v);
 }
 
 /* Whether a literal is what ECMAScript writes of its double. It is where it has at most 15 digits
@@ -183,7 +192,7 @@ enum number_result number_read(struct str literal, struct json *v, size_t *ret_a
     if (short_number_read(literal, v)) return NUMBER_OK;
     if (!read_parts(literal, &n, ret_at)) return NUMBER_SYNTAX;
     v->number_kind = JSON_DOUBLE;
-    if (n.mantissa <= EXACT_MAX && n.exponent >= -EXACT_POWER && n.exponent <= EXACT_POWER) {
+    if (n.mantissa < EXACT_MAX && n.exponent >= -EXACT_POWER && n.exponent <= EXACT_POWER) {
         double m = (double)n.mantissa;
         m = n.exponent < 0 ? m / power_of_ten[-n.exponent] : m * power_of_ten[n.exponent];
         v->number = n.negative ? -m : m;

@@ -192,7 +192,7 @@ static void put_number(struct buf *out, const struct json *v)
 {
     if (v->plain_number) {
         buf_put(out, v->raw);
-    } else if (v->number_kind == JSON_DOUBLE) {
+    } else if (v->number_kind == JSON_DOUBLE || v->number_kind == JSON_LONG) {
         json_put_number(out, v->number);
     } else if (v->number_kind == JSON_UINT64) {
         buf_put_u64(out, v->uint64);

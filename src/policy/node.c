@@ -62,28 +62,6 @@ static bool integer_read(struct str text, int base, uint64_t *ret_value, bool *r
     return true;
 }
 
-/* A double where it is exact, else the integer itself: as json/ does with its literals. */
-static bool integer_keep(struct json *v, uint64_t magnitude, bool negative)
-{
-    double nearest = (double)magnitude; /* may round up to 2^64, which no uint64_t holds */
-    v->type = JSON_NUMBER;
-    v->number = negative ? -nearest : nearest;
-    if (nearest < 0x1p64 && (uint64_t)nearest == magnitude) {
-        v->number_kind = JSON_DOUBLE;
-    } else if (negative) {
-        if (magnitude > (uint64_t)INT64_MAX + 1) return false;
-        v->number_kind = JSON_INT64;
-        v->int64 = magnitude == (uint64_t)INT64_MAX + 1 ? INT64_MIN : -(int64_t)magnitude;
-    } else if (magnitude <= INT64_MAX) {
-        v->number_kind = JSON_INT64;
-        v->int64 = (int64_t)magnitude;
-    } else {
-        v->number_kind = JSON_UINT64;
-        v->uint64 = magnitude;
-    }
-    return true;
-}
-
 /* [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )? */
 static bool is_float(struct str text)
 {
@@ -144,12 +122,12 @@ bool node_resolve_plain(struct json *v, struct str text, struct arena *arena)
     uint64_t magnitude;
     bool overflow;
     if (str_starts(text, STR("0x")) && integer_read(str_skip(text, 2), 16, &magnitude, &overflow))
-        return !overflow && integer_keep(v, magnitude, false);
+        return !overflow && json_set_integer(v, magnitude, false);
     if (str_starts(text, STR("0o")) && integer_read(str_skip(text, 2), 8, &magnitude, &overflow))
-        return !overflow && integer_keep(v, magnitude, false);
+        return !overflow && json_set_integer(v, magnitude, false);
     bool negative = text.bytes[0] == '-', signed_ = negative || text.bytes[0] == '+';
     if (integer_read(str_skip(text, signed_), 10, &magnitude, &overflow))
-        return !overflow && integer_keep(v, magnitude, negative);
+        return !overflow && json_set_integer(v, magnitude, negative);
     if (is_float(text)) return float_keep(v, text, arena);
 
     v->type = JSON_STRING;

@@ -1,8 +1,8 @@
 """RFC 8785 and the contract's hashes, written a second time so that the programs are checked by
 other code than their own.
 
-Numbers follow ECMAScript's Number::toString (ECMA-262 6.1.6.1.20); an integer literal that a
-double cannot hold exactly keeps its digits, as the contract says.
+Numbers follow ECMAScript's Number::toString (ECMA-262 6.1.6.1.20); an integer literal of
+2^53 or more, within 64 bits, keeps its digits, as the contract says.
 """
 
 import hashlib
@@ -56,16 +56,16 @@ def number(value):
 
 
 class Integer(int):
-    """An integer literal that no double holds exactly."""
+    """An integer literal that keeps its digits: 2^53 or more, in 64 bits."""
 
 
 def _integer(literal):
     value = int(literal)
     try:
-        exact = int(float(literal)) == value
+        number = float(literal)
     except OverflowError:
         raise ValueError(f"{literal[:40]} is beyond what can be held") from None
-    return float(literal) if exact else Integer(value)
+    return Integer(value) if 2**53 <= abs(value) and -2**63 <= value < 2**64 else number
 
 
 def loads(data):

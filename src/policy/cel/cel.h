@@ -94,9 +94,9 @@ struct cel_zone;
 
 /* One value, cheap to copy; what it points at belongs to whoever made it. */
 struct cel_value {
-    uint8_t kind; /* enum cel_kind */
-    uint8_t form; /* enum cel_form; of an error: enum cel_fault */
-    uint16_t spare;
+    uint8_t kind;     /* enum cel_kind */
+    uint8_t form;     /* enum cel_form; of an error: enum cel_fault */
+    uint16_t is_long; /* of a double: JSON_LONG, an integer that is no int or uint */
     uint32_t
         size; /* bytes, elements, or a timestamp's nanoseconds; of an error: place in the source */
     union {

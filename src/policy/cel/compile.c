@@ -290,12 +290,14 @@ static unsigned mirrored(unsigned mask)
            (mask & ORDER_GREATER ? ORDER_LESS : 0);
 }
 
-/* JSON's numbers are doubles and most written ones are ints: the constant is kept as both. */
+/* JSON's numbers are doubles and most written ones are ints: the constant is kept as both. Not so
+ * one that becomes 2^64, to which a JSON integer beyond 64 bits (see JSON_LONG) may be equal. */
 static void emit_compare_const(struct emitter *e, const struct cel_node *n, unsigned mask,
                                struct cel_value with)
 {
     uint32_t at = constant(e, with);
-    bool is_number = with.kind == CEL_INT || with.kind == CEL_UINT || with.kind == CEL_DOUBLE;
+    bool is_number = with.kind == CEL_INT || with.kind == CEL_DOUBLE ||
+                     (with.kind == CEL_UINT && (double)with.natural < 0x1p64);
     if (is_number)
         constant_as_is(e, cel_double(with.kind == CEL_INT    ? (double)with.integer
                                      : with.kind == CEL_UINT ? (double)with.natural

@@ -45,7 +45,7 @@ struct cel_value convert_to_double(struct cel_meter *m, const struct cel_value *
     (void)count;
     double number;
     switch (a[0].kind) {
-    case CEL_DOUBLE: return a[0];
+    case CEL_DOUBLE: return cel_double(a[0].number); /* and no integer of JSON any more */
     case CEL_INT: return cel_double((double)a[0].integer);
     case CEL_UINT: return cel_double((double)a[0].natural);
     case CEL_STRING:

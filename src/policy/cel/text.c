@@ -129,23 +129,6 @@ static enum err base64(struct str bytes, struct arena *arena, struct str *ret)
     return ERR_OK;
 }
 
-/* An integer that a double holds exactly is written as one; the others keep their digits, which the
- * reader of this project takes. */
-static void set_integer(struct json *j, struct cel_value v)
-{
-    j->type = JSON_NUMBER;
-    j->number = v.kind == CEL_INT ? (double)v.integer : (double)v.natural;
-    if (cel_compare_exactly(v, cel_double(j->number)) == 0) {
-        j->number_kind = JSON_DOUBLE;
-    } else if (v.kind == CEL_INT) {
-        j->number_kind = JSON_INT64;
-        j->int64 = v.integer;
-    } else {
-        j->number_kind = JSON_UINT64;
-        j->uint64 = v.natural;
-    }
-}
-
 static enum err set_time(struct json *j, struct cel_value v, struct arena *arena)
 {
     char text[64];
@@ -187,7 +170,9 @@ enum err cel_to_json(struct cel_value v, unsigned depth, struct arena *arena, st
     case CEL_NULL: j->type = JSON_NULL; return ERR_OK;
     case CEL_BOOL: j->type = v.boolean ? JSON_TRUE : JSON_FALSE; return ERR_OK;
     case CEL_INT:
-    case CEL_UINT: set_integer(j, v); return ERR_OK;
+        json_set_integer(j, v.integer < 0 ? 0 - v.natural : v.natural, v.integer < 0);
+        return ERR_OK;
+    case CEL_UINT: json_set_integer(j, v.natural, false); return ERR_OK;
     case CEL_DOUBLE:
         j->type = JSON_NUMBER;
         j->number = v.number;

@@ -158,7 +158,8 @@ static double as_double(struct cel_value v)
 
 int cel_compare_numbers(struct cel_value a, struct cel_value b)
 {
-    if (a.kind != CEL_DOUBLE && b.kind != CEL_DOUBLE) return cel_compare_exactly(a, b);
+    bool as_integers = (a.kind != CEL_DOUBLE || a.is_long) && (b.kind != CEL_DOUBLE || b.is_long);
+    if (as_integers) return cel_compare_exactly(a, b);
     double x = as_double(a), y = as_double(b);
     return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
 }

@@ -134,7 +134,8 @@ struct cel_value cel_equal(struct cel_meter *m, struct cel_value a, struct cel_v
 bool cel_compare(struct cel_value a, struct cel_value b, int *ret, bool *ret_unordered);
 
 /* Compares two numbers of any types; NaN gives 2. An integer beside a double is made one, which is
- * how the specification has it: 9223372036854775807 and 9223372036854775808.0 are equal. */
+ * how the specification has it: 9223372036854775807 and 9223372036854775808.0 are equal. Two
+ * integers of JSON are compared as integers, whatever they are held as. */
 int cel_compare_numbers(struct cel_value a, struct cel_value b);
 /* The same without loss, for the keys of maps and wherever numbers are kept. */
 int cel_compare_exactly(struct cel_value a, struct cel_value b);
@@ -218,6 +219,8 @@ static inline struct cel_value cel_of_member(const struct json *v)
         return cel_string(v->string.bytes == NULL ? "" : v->string.bytes, v->string.size);
     if (v->type == JSON_NUMBER) {
         if (__builtin_expect(v->number_kind == JSON_DOUBLE, 1)) return cel_double(v->number);
+        if (v->number_kind == JSON_LONG)
+            return (struct cel_value){.kind = CEL_DOUBLE, .is_long = true, .number = v->number};
         return v->number_kind == JSON_INT64 ? cel_int(v->int64) : cel_uint(v->uint64);
     }
     if (v->type >= JSON_ARRAY)

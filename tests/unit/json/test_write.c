@@ -384,7 +384,7 @@ static void every_short_decimal_is_written_as_it_was_read(void **state)
     }
 }
 
-static void integers_that_a_double_cannot_hold_keep_their_digits(void **state)
+static void large_integers_keep_their_digits(void **state)
 {
     (void)state;
     is_written_as("9007199254740993", "9007199254740993");
@@ -393,10 +393,15 @@ static void integers_that_a_double_cannot_hold_keep_their_digits(void **state)
     is_written_as("-9223372036854775807", "-9223372036854775807");
     is_written_as("18446744073709551615", "18446744073709551615");
     is_written_as("9223372036854775809", "9223372036854775809");
-    /* These a double holds: they are written as ECMAScript writes the double. */
+    /* So do those that a double holds: its shortest digits may be another integer's. */
     is_written_as("9007199254740992", "9007199254740992");
-    is_written_as("9223372036854775808", "9223372036854776000");
-    is_written_as("-9223372036854775808", "-9223372036854776000");
+    is_written_as("1152921504606846976", "1152921504606846976");
+    is_written_as("1152921504606847000", "1152921504606847000");
+    is_written_as("9223372036854775808", "9223372036854775808");
+    is_written_as("-9223372036854775808", "-9223372036854775808");
+    /* Beyond 64 bits, and with a fraction or an exponent, a double is written as ECMAScript has it. */
+    is_written_as("9223372036854775808.0", "9223372036854776000");
+    is_written_as("1152921504606846976e0", "1152921504606847000");
     is_written_as("18446744073709551616", "18446744073709552000");
     is_written_as("100000000000000000000", "100000000000000000000");
     is_written_as("1000000000000000000000", "1e+21");
@@ -553,7 +558,7 @@ int main(void)
         TEST(a_number_is_written_the_same_again_and_after_others),
         TEST(numbers_are_laid_out_as_ecmascript_does),
         TEST(every_short_decimal_is_written_as_it_was_read),
-        TEST(integers_that_a_double_cannot_hold_keep_their_digits),
+        TEST(large_integers_keep_their_digits),
         TEST(what_is_written_of_a_large_double_is_read_back),
         TEST(numbers_that_nothing_holds_are_refused),
         TEST(numbers_too_small_for_a_double_are_zero),
