@@ -140,6 +140,11 @@ bool publish_state_is_alarm(enum publish_state s)
            s == PUBLISH_MISFIT;
 }
 
+bool publish_state_is_behind(enum publish_state s)
+{
+    return s == PUBLISH_AHEAD || s == PUBLISH_DIVERGED;
+}
+
 static uint64_t lag_of(const struct publisher *p, uint64_t confirmed)
 {
     uint64_t durable = journal_durable_seq(p->journal);
@@ -228,7 +233,8 @@ static void failed(struct publisher *p, const struct fault *f)
     pthread_mutex_lock(&p->lock);
     uint64_t failures = ++p->status.failures_in_a_row;
     bool is_new = strcmp(p->status.text, f->text) != 0;
-    p->status.state = PUBLISH_FINDING;
+    /* What the platform had found stays true while it is away. */
+    if (!publish_state_is_behind(p->status.state)) p->status.state = PUBLISH_FINDING;
     snprintf(p->status.text, sizeof p->status.text, "%s", f->text);
     pthread_mutex_unlock(&p->lock);
 

@@ -82,6 +82,9 @@ enum publish_state {
 };
 const char *publish_state_name(enum publish_state s); /* "finding" */
 bool publish_state_is_alarm(enum publish_state s);    /* a person must look */
+/* The platform has records of this node that this journal never had: what they say (a revocation, a
+ * suspension) is not known here. */
+bool publish_state_is_behind(enum publish_state s);
 
 struct publish_status {
     enum publish_state state;

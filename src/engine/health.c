@@ -95,6 +95,16 @@ void livez_handle(void *context, struct http_exchange *x)
     api_reply_alive(&w->api, x);
 }
 
+/* True: a state without what the platform knows of this node should serve nobody. */
+static bool is_behind(struct engine *e)
+{
+    struct publish_status publish = {0};
+    pthread_mutex_lock(&e->followers_lock);
+    if (e->publisher != NULL) publish_status(e->publisher, &publish);
+    pthread_mutex_unlock(&e->followers_lock);
+    return publish_state_is_behind(publish.state);
+}
+
 void readyz_handle(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
@@ -111,6 +121,11 @@ void readyz_handle(void *context, struct http_exchange *x)
         fault_plain(&f, ERR_JOURNAL_FULL);
     else if (engine_stands_still(w->engine))
         fault_set(&f, ERR_OVERLOADED, "", STANDS_STILL_TEXT);
+    else if (is_behind(w->engine))
+        fault_set(
+            &f, ERR_STORE_UNAVAILABLE, "",
+            "the platform has records of this node that this journal does not have: what they "
+            "revoked or suspended is not known here; the check publish in /healthz says what to do");
     if (f.err != ERR_OK)
         api_refuse(&w->api, x, &f, (struct str){0});
     else

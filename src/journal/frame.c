@@ -15,7 +15,8 @@ enum {
     AT_COUNT = 56,
     AT_BODY_BYTES = 60,
     AT_PREVIOUS = 64,
-    AT_ZEROS = 96,
+    AT_SEGMENT_BYTES = 96,
+    AT_ZEROS = 104,
     AT_BODY_CRC = 120,
     AT_HEADER_CRC = 124,
 };
@@ -65,6 +66,7 @@ void frame_encode(struct frame *f, char *bytes)
     put_u32(bytes + AT_COUNT, f->count);
     put_u32(bytes + AT_BODY_BYTES, f->body_bytes);
     memcpy(bytes + AT_PREVIOUS, f->previous.bytes, SHA256_BYTES);
+    put_u64(bytes + AT_SEGMENT_BYTES, f->segment_bytes);
     memset(bytes + AT_ZEROS, 0, AT_BODY_CRC - AT_ZEROS);
 
     uint32_t seed = crc_seed(bytes);
@@ -98,6 +100,7 @@ enum err frame_read_header(const char *bytes, uint64_t segment, struct frame *re
         .first_seq = get_u64(bytes + AT_FIRST_SEQ),
         .durable_seq = get_u64(bytes + AT_DURABLE_SEQ),
         .written_ms = get_u64(bytes + AT_WRITTEN_MS),
+        .segment_bytes = get_u64(bytes + AT_SEGMENT_BYTES),
         .count = get_u32(bytes + AT_COUNT),
         .body_bytes = get_u32(bytes + AT_BODY_BYTES),
         .body_crc = get_u32(bytes + AT_BODY_CRC),

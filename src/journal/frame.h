@@ -9,8 +9,12 @@
  *     0  magic "writFRM1"      8  segment id              16  epoch, 16 hex digits
  *    32  first seq            40  durable seq             48  written at, ms since 1970
  *    56  count of records     60  bytes of body           64  SHA-256 of the previous frame
- *    96  zeros               120  CRC-32C of body and padding
- *                            124  CRC-32C of bytes 0 to 123
+ *    96  bytes of segment    104  zeros
+ *   120  CRC-32C of body and padding
+ *   124  CRC-32C of bytes 0 to 123
+ *
+ * The bytes of the segment are its length when the frame was written: a file that is shorter now was
+ * cut. Programs before this wrote zeros there, which says nothing, and read no meaning into it.
  *
  * Frames begin at multiples of 512 bytes, the sector of most disks: a disk writes whole sectors,
  * so a torn write of one frame can never reach into another frame's sector, and a search for
@@ -46,6 +50,7 @@ struct frame {
     uint64_t first_seq; /* of a frame of no records: the next record's */
     uint64_t durable_seq;
     uint64_t written_ms;
+    uint64_t segment_bytes; /* of the file; 0: not told */
     uint32_t count;
     uint32_t body_bytes;
     struct sha256 previous;

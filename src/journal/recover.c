@@ -91,17 +91,33 @@ static enum err list_files(struct survey *v, struct fault *f)
     return ERR_OK;
 }
 
+/* A segment has its whole length before its first frame is written, so a shorter file lost its end
+ * later, and records may have been there. `made_bytes` 0: its length when it was made is not known. */
+static enum err cut_fault(const struct found *s, uint64_t made_bytes, struct fault *f)
+{
+    char made[64] = "";
+    if (made_bytes != 0) snprintf(made, sizeof made, " and was made with %" PRIu64, made_bytes);
+    return fault_set(f, ERR_CORRUPT, "",
+                     "segment %016" PRIx64 ".journal has %" PRIu64
+                     " bytes%s: its end was cut off, and records that were in it are missing; "
+                     "restore the whole file",
+                     s->id, s->bytes, made);
+}
+
 static enum err open_file(struct survey *v, size_t index, struct fault *f)
 {
-    enum err err = segment_reader_open(&v->reader, v->all[index].id);
-    if (err != ERR_OK) return segment_fault(v, err, v->all[index].id, "opened", f);
-    v->all[index].bytes = v->reader.file_bytes;
-    return ERR_OK;
+    struct found *s = &v->all[index];
+    enum err err = segment_reader_open(&v->reader, s->id);
+    if (err != ERR_OK) return segment_fault(v, err, s->id, "opened", f);
+    s->bytes = v->reader.file_bytes;
+    bool whole = s->bytes >= SEGMENT_LEAST_BYTES && s->bytes % FRAME_ALIGN_BYTES == 0;
+    return whole ? ERR_OK : cut_fault(s, 0, f);
 }
 
 /* ---- whole frames ---- */
 
-/* ERR_END: no whole frame at `offset`; ERR_IO; else the frame and its bytes. */
+/* ERR_END: no whole frame at `offset`; ERR_CORRUPT: one that the end of the file cuts; ERR_IO; else
+ * the frame and its bytes. */
 static enum err read_frame(struct survey *v, uint64_t offset, struct frame *ret,
                            const char **ret_bytes)
 {
@@ -110,7 +126,7 @@ static enum err read_frame(struct survey *v, uint64_t offset, struct frame *ret,
     if (err != ERR_OK) return err;
     if (frame_read_header(bytes, v->reader.id, ret) != ERR_OK) return ERR_END;
     err = segment_reader_view(&v->reader, offset, frame_size(ret), &bytes);
-    if (err != ERR_OK) return err;
+    if (err != ERR_OK) return err == ERR_END ? ERR_CORRUPT : err;
     *ret_bytes = bytes;
     return frame_check(ret, bytes) == ERR_OK ? ERR_OK : ERR_END;
 }
@@ -137,6 +153,9 @@ static enum err walk_segment(struct survey *v, size_t index, struct fault *f)
         const char *bytes;
         enum err err = read_frame(v, s->used, &frame, &bytes);
         if (err == ERR_END) return s->used > 0 ? ERR_OK : ERR_END;
+        if (err == ERR_CORRUPT) return cut_fault(s, 0, f);
+        if (err == ERR_OK && frame.segment_bytes > s->bytes)
+            return cut_fault(s, frame.segment_bytes, f);
         if (err != ERR_OK) {
             char what[40];
             snprintf(what, sizeof what, "read at offset %" PRIu64, s->used);
@@ -281,34 +300,25 @@ static enum err remove_after(struct survey *v, size_t from)
     return ERR_OK;
 }
 
-/* An empty one that is not as long as it was made: someone cut it, or a disk that lied about a sync.
- * It may have no place for the first frame, which would go to the next segment then, and the one
- * before that would be empty for ever: the next start finds no way past it. */
-static bool is_short(const struct found *s, uint64_t least_bytes)
-{
-    return s->used == 0 && s->bytes < least_bytes;
-}
-
 /* A fresh file where there is room for one. A full disk must not keep the journal shut, so else
  * the same bytes are written over themselves: less good, because bad blocks stay in use. */
 static enum err copy_one(struct survey *v, size_t index, uint64_t segment_bytes)
 {
     struct found *s = &v->all[index];
-    uint64_t bytes = s->used > segment_bytes ? s->used : segment_bytes;
+    uint64_t bytes = s->bytes > segment_bytes ? s->bytes : segment_bytes; /* as its frames say */
     enum err err = segment_copy(v->disk, s->id, bytes, s->used);
-    if (disk_refuses(err) && !is_short(s, SEGMENT_LEAST_BYTES))
-        return segment_rewrite(v->disk, s->id, s->used);
+    if (disk_refuses(err)) return segment_rewrite(v->disk, s->id, s->used);
     if (err == ERR_OK) s->bytes = bytes;
     return err;
 }
 
 /* The last frames of a segment may hold no records, and then no durable seq speaks of them. They
  * are surely synced only when the record after them is, because a sync leaves out nothing older. */
-static bool needs_copy(const struct survey *v, size_t index, uint64_t segment_bytes)
+static bool needs_copy(const struct survey *v, size_t index)
 {
     const struct found *s = &v->all[index];
     if (index < v->last) return v->claimed_seq < s->end_seq;
-    return s->used > 0 || v->last_is_torn || is_short(s, segment_bytes); /* not a new one */
+    return s->used > 0 || v->last_is_torn; /* not a new one */
 }
 
 /* Later segments go first: were the cut one made whole before them, their frames would be found
@@ -321,7 +331,7 @@ static enum err repair(struct survey *v, uint64_t segment_bytes)
     enum err err = remove_after(v, keep);
     if (err == ERR_OK) err = v->disk->sync_directory(v->disk->state);
     for (size_t i = 0; err == ERR_OK && i <= v->last; i++)
-        if (needs_copy(v, i, segment_bytes)) err = copy_one(v, i, segment_bytes);
+        if (needs_copy(v, i)) err = copy_one(v, i, segment_bytes);
     return err;
 }
 

@@ -144,6 +144,7 @@ static void write_frame(struct scribe *s, char *bytes, uint32_t body_bytes, uint
     size_t size = frame_size(&f);
     if (s->tail.offset + size > s->tail.segment_bytes) rotate(s);
     f.segment = s->tail.segment;
+    f.segment_bytes = s->tail.segment_bytes;
     frame_encode(&f, bytes);
     size_t write = padded(s, size);
     memset(bytes + size, 0, write - size);

@@ -265,6 +265,29 @@ def test_damage_below_the_durable_mark_is_refused_with_its_place(fresh):
     assert hit[0].name in log and "seq" in log, log
 
 
+@pytest.mark.parametrize("size", [0, 20997, 1 << 20])
+def test_a_segment_that_lost_its_end_is_refused(fresh, size):
+    """Nothing else tells of a revocation that was the last thing to be recorded."""
+    stack = started(fresh, engine=["--journal.segment", "4MiB"])
+    with stack.at_engine() as wire:
+        for _ in range(40):
+            assert wire.post(AGENT, {"action": "get_x", "args": {"pad": "x" * 40000}}).status == 200
+        minted = wire.post("/v1/tokens/mint", {"scope": "*", "ttl_seconds": 600}).json
+        assert wire.delete(f"/v1/tokens/{minted['token_id']}").status == 200
+    stack.engine.kill()
+    segment = min(stack.engine_data.rglob("*.journal"))
+    whole = segment.read_bytes()
+    assert len(whole) == 4 << 20
+    segment.write_bytes(whole[:size])
+    stack.engine.start(ready=False)
+    assert stack.engine.wait() != 0
+    assert f"segment {segment.name} has {size} bytes" in (log := stack.engine.tail()) and "its end was cut off" in log, log
+    segment.write_bytes(whole)
+    stack.engine.start()
+    with stack.at_engine(minted["token"]) as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 401
+
+
 def test_sigterm_to_the_platform_under_load_loses_nothing(fresh):
     stack = started(fresh)
     traffic = Traffic(stack, "pterm").start()
@@ -573,6 +596,7 @@ def test_an_engine_that_lost_its_state_takes_no_token_from_before(fresh):
     stack.engine.kill()
     for name in ("journal", "snapshots"):
         shutil.rmtree(signers.parent / name)
+    stack.engine.arguments += ["--node", "a-name-of-its-own"]  # under the old one it is not ready
     stack.engine.start()
     assert (status_of(live), status_of(dead)) == (401, 401)
     aside, = signers.parent.glob("signers.*")
@@ -699,9 +723,14 @@ def test_an_engine_that_lost_its_journal_publishes_again_under_a_name_of_its_own
     else:
         shutil.rmtree(engine)
         shutil.copytree(backup, engine)
-    stack.engine.start()
+    stack.engine.start(ready=False)
+    harness.eventually(stack.engine.is_listening, "it listens")
+    with stack.at_engine() as wire:
+        harness.eventually(lambda: wire.post(AGENT, {"action": "get_x"}).status == 200, "it has policies")
     answer(10)
     with stack.at_engine() as wire:
+        refusal = harness.eventually(lambda: (reply := wire.get("/readyz")).status == 503 and reply, "it is not ready")
+        assert "this journal does not have" in refusal.json["error"], refusal
         said = harness.eventually(lambda: (text := wire.get("/healthz").json["checks"]["publish"]) != "ok" and text, "it says so")
     assert said.endswith("start this engine again with a node name of its own, on the same data directory"), said
     stack.engine.stop()

@@ -459,32 +459,96 @@ static void a_full_disk_does_not_keep_the_journal_shut(void **state)
     rig_destroy(r);
 }
 
-/* Its records would begin in the second segment, and nothing leads there. */
-static void an_empty_segment_that_is_too_short_is_made_anew(void **state)
+/* ---- files that lost their end ---- */
+
+static void must_be_refused(struct rig *r, const char *segment, uint64_t bytes)
+{
+    assert_true(sim_disk_truncate(r->disk, segment, bytes));
+    assert_int_equal(rig_open(r), ERR_CORRUPT);
+    assert_non_null(strstr(r->fault.text, segment));
+    assert_non_null(strstr(r->fault.text, "its end was cut off"));
+    rig_destroy(r);
+}
+
+/* No later frame tells that those records were durable: the length alone can. */
+static void a_last_segment_that_was_cut_is_refused(void **state)
 {
     (void)state;
-    static const uint64_t sizes[] = {0, 100, 4096, TEST_SEGMENT - 512};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    static const uint64_t odd[] = {0,
+                                   1,
+                                   100,
+                                   511,
+                                   512,
+                                   4096,
+                                   20997,
+                                   TEST_SEGMENT / 2,
+                                   TEST_SEGMENT - 1,
+                                   TEST_SEGMENT - 512,
+                                   TEST_SEGMENT - 4096};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct rig *r = rig_create();
-        rig_close(r);
-        assert_true(sim_disk_truncate(r->disk, test_first_segment, sizes[i]));
-        assert_true(sim_disk_forget(r->disk, test_second_segment));
-        sim_disk_set_capacity(r->disk,
-                              TEST_SEGMENT / 2); /* none that could be written over, either */
-        assert_int_equal(rig_open(r), ERR_NO_SPACE);
-        sim_disk_kill(r->disk);
-        sim_disk_set_capacity(r->disk, 8 * TEST_SEGMENT);
-        assert_int_equal(rig_open(r), ERR_OK);
-        rig_append_size(r, 60000);
-        rig_write(r);
-        rig_sync(r);
-        rig_put(r, "tells that the first is durable");
-        assert_int_equal(r->journal->scribe.tail.segment, 1);
+        rig_keep(r);
+        rig_put(r, "one");
+        rig_put(r, "token revoked");
         rig_die(r, true);
-        assert_int_equal(rig_open(r), ERR_OK);
-        assert_int_equal(r->replayed, 2);
-        rig_destroy(r);
+        must_be_refused(r, test_first_segment, odd[i]);
     }
+}
+
+/* Segments larger than the least: cut between two frames, and within one. */
+static void a_large_segment_that_was_cut_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 12; i++) {
+        struct rig *r = rig_create();
+        journal_abandon(r->journal);
+        sim_disk_destroy(r->disk);
+        r->disk = sim_disk_create(7, UINT64_C(1) << 40, &r->counts);
+        r->options.disk = sim_disk_door(r->disk);
+        r->options.segment_bytes = 4 * TEST_SEGMENT;
+        assert_int_equal(rig_open(r), ERR_OK);
+        uint64_t begins = 0;
+        for (size_t n = 0; n < 9 + i / 2; n++) {
+            begins = r->journal->scribe.tail.offset;
+            rig_append_size(r, 150000);
+            rig_write(r);
+            rig_sync(r);
+        }
+        rig_die(r, true);
+        bool within = i % 2 == 1;
+        assert_in_range(begins, TEST_SEGMENT, 3 * TEST_SEGMENT);
+        must_be_refused(r, test_first_segment, begins + (within ? 51200 : 0));
+    }
+}
+
+/* What was cut may have been its only frames. */
+static void a_segment_that_was_cut_before_its_first_frame_is_refused(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    fill_first_segment(r);
+    rig_put(r, "in the second");
+    rig_die(r, true);
+    must_be_refused(r, test_second_segment, 0);
+}
+
+/* A segment keeps its length when another one is asked for from now on. */
+static void another_size_of_segments_is_no_damage(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {4 * TEST_SEGMENT, TEST_SEGMENT, 2 * TEST_SEGMENT,
+                                     TEST_SEGMENT};
+    struct rig *r = rig_create();
+    rig_close(r);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        r->options.segment_bytes = sizes[i];
+        assert_int_equal(rig_open(r), ERR_OK);
+        assert_int_equal(r->replayed, i);
+        rig_put(r, "one more");
+        rig_close(r);
+    }
+    assert_int_equal(rig_open(r), ERR_OK);
+    rig_destroy(r);
 }
 
 static enum err refuse_record(void *context, const struct journal_record *record)
@@ -618,7 +682,10 @@ int main(void)
         cmocka_unit_test(a_later_format_in_a_segment_of_its_own_is_refused),
         cmocka_unit_test(a_flipped_digit_is_no_later_format),
         cmocka_unit_test(a_full_disk_does_not_keep_the_journal_shut),
-        cmocka_unit_test(an_empty_segment_that_is_too_short_is_made_anew),
+        cmocka_unit_test(a_last_segment_that_was_cut_is_refused),
+        cmocka_unit_test(a_large_segment_that_was_cut_is_refused),
+        cmocka_unit_test(a_segment_that_was_cut_before_its_first_frame_is_refused),
+        cmocka_unit_test(another_size_of_segments_is_no_damage),
         cmocka_unit_test(a_replay_that_fails_ends_the_opening),
         cmocka_unit_test(what_cannot_be_read_a_second_time_ends_the_opening),
         cmocka_unit_test(what_the_disk_refuses_is_told_with_the_reason_and_the_place),
