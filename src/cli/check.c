@@ -34,50 +34,75 @@ void policy_put_problem(struct cli *c, struct buf *json, const char *file, const
     buf_put_byte(json, '}');
 }
 
+/* `kind`: "error" or "warning". */
 static void put_problems(struct cli *c, struct buf *json, const char *file, const char *kind,
                          const struct policy_problems *problems)
 {
     for (size_t i = 0; i < problems->count; i++)
         policy_put_problem(c, json, file, kind, &problems->list[i]);
+    if (problems->more == 0) return;
+    struct policy_problem rest = {0};
+    snprintf(rest.message, sizeof rest.message, "%zu more %ss are not shown: %d are the most",
+             problems->more, kind, POLICY_PROBLEMS_MAX);
+    policy_put_problem(c, json, file, kind, &rest);
 }
 
 /* A document may lie under any name, but then neither `policy put` nor a
  * directory of policies takes it. */
-static void check_name(struct cli *c, struct buf *json, const char *file)
+static bool check_name(struct cli *c, struct buf *json, const char *file, const char *kind)
 {
     struct str name = policy_name_of(str_from(file));
-    if (strcmp(file, "-") == 0 || policy_is_name(name)) return;
+    if (strcmp(file, "-") == 0 || policy_is_name(name)) return true;
     struct policy_problem p = {.line = 1, .column = 1};
     snprintf(
         p.message, sizeof p.message,
         "its name is to be the policy's, which is 1 to %d of [A-Za-z0-9._-]: no directory of policies takes it so",
         POLICY_NAME_MAX);
-    policy_put_problem(c, json, file, "warning", &p);
+    policy_put_problem(c, json, file, kind, &p);
+    return false;
 }
 
-static void check_file(struct cli *c, struct buf *json, const char *file, int *code)
+/* What is wrong with a document that can be read, and what is probably wrong; false: it may not be
+ * put. `is_strict`: neither may it be where it is only warned of. */
+static bool check_document(struct cli *c, struct buf *json, const char *file, bool is_strict,
+                           const struct policy_document *d)
 {
-    struct policy_document *d;
-    struct policy_problems problems;
-    int loaded = policy_file_load(c, file, true, &d, &problems);
-    if (loaded != DONE) {
-        put_problems(c, json, file, "error", &problems);
-        if (*code == DONE || loaded == USAGE) *code = loaded;
-        return;
-    }
-    struct policy_problems lints = {0};
-    size_t rules = policy_document_rules(d);
-    policy_refusals(d, &problems);
+    struct policy_problems refusals, lints;
+    const char *kind = is_strict ? "error" : "warning";
+    policy_refusals(d, &refusals);
     policy_lint(d, &lints);
-    check_name(c, json, file);
-    put_problems(c, json, file, "error", &problems);
-    put_problems(c, json, file, "warning", &lints);
-    if (problems.count > 0 && *code == DONE) *code = REFUSED;
-    if (!c->json && problems.count == 0)
+    bool is_named = check_name(c, json, file, kind);
+    put_problems(c, json, file, "error", &refusals);
+    put_problems(c, json, file, kind, &lints);
+    return refusals.count == 0 && (!is_strict || (is_named && lints.count == 0));
+}
+
+static void check_file(struct cli *c, struct buf *json, const char *file, bool is_strict, int *code)
+{
+    struct policy_document *d = NULL;
+    struct policy_problems problems = {0}, again;
+    struct str text;
+    int loaded = policy_file_text(c, file, &text);
+    if (loaded == DONE) loaded = policy_text_load(c, file, text, true, &d, &problems);
+    if (loaded != DONE) {
+        d = NULL;
+        put_problems(c, json, file, "error", &problems);
+    }
+    /* Only its tests may have failed, and what it is warned of may say why. */
+    if (problems.count > 0 && policy_text_load(c, file, text, false, &d, &again) != DONE) d = NULL;
+    bool is_good = d == NULL || check_document(c, json, file, is_strict, d);
+    if (loaded == DONE && !is_good) loaded = REFUSED;
+    if (loaded != DONE && (*code == DONE || loaded == USAGE)) *code = loaded;
+    if (loaded == DONE && !c->json) {
+        size_t rules = policy_document_rules(d);
         fprintf(c->out, "%.*s: valid, %zu rule%s\n", STR_FORMAT(policy_file_shown(c, file)), rules,
                 rules == 1 ? "" : "s");
-    policy_document_release(d);
+    }
+    if (d != NULL) policy_document_release(d);
 }
+
+const struct flag policy_check_flags[] = {{"strict", NULL, "refuse what is only warned of, too"},
+                                          {NULL, NULL, NULL}};
 
 int policy_run_check(struct cli *c, const struct arguments *a)
 {
@@ -89,7 +114,8 @@ int policy_run_check(struct cli *c, const struct arguments *a)
     if (code != DONE) return code;
     buf_init(&json, 64, 256 << 20);
     buf_put_byte(&json, '[');
-    for (size_t i = 0; i < files.count; i++) check_file(c, &json, files.paths[i], &code);
+    bool is_strict = argument_given(a, "strict");
+    for (size_t i = 0; i < files.count; i++) check_file(c, &json, files.paths[i], is_strict, &code);
     buf_put_byte(&json, ']');
     if (json.overflow)
         code = cli_complain(c, REFUSED, "there is not enough memory for all of these");

@@ -247,8 +247,9 @@ const struct command policy_commands[] = {
     {"policy", "get", "NAME [VERSION]", "print a document", NULL, NULL, 1, 2, policy_get},
     {"policy", "list", "", "show the documents of the tenant", NULL, page_flags, 0, 0, policy_list},
     {"policy", "check", "FILE|DIR …", "validate documents, without a platform",
-     "Runs their tests, and warns of what is legal and probably wrong.", NULL, 1, POSITIONALS_MAX,
-     policy_run_check},
+     "Runs their tests, and warns of what is legal and probably wrong. Exit status 1 where one is\n"
+     "refused, with --strict also where one is warned of.",
+     policy_check_flags, 1, POSITIONALS_MAX, policy_run_check},
     {"policy", "test", "FILE|DIR …", "run the documents' own tests, without a platform",
      "Each document's tests run with it alone. A directory stands for all documents in it and below.\n"
      "Warns of rules that apply to no test's request. Exit status 1 where a test fails.",

@@ -15,7 +15,8 @@ int policy_run_import(struct cli *c, const struct arguments *a);  /* policy_impo
 int policy_run_explain(struct cli *c, const struct arguments *a); /* authorize.c */
 
 extern const struct flag ask_flags[]; /* what describes a request to decide */
-extern const struct flag policy_test_flags[], policy_diff_flags[], policy_import_flags[];
+extern const struct flag policy_check_flags[], policy_test_flags[], policy_diff_flags[],
+    policy_import_flags[];
 
 /* ---- documents in files (policy_files.c) ---- */
 
@@ -32,6 +33,11 @@ int policy_files_add(struct cli *c, const char *path, struct policy_files *files
  * say why (or it has been told); USAGE: it cannot be read, which has been told. */
 int policy_file_load(struct cli *c, const char *file, bool tested, struct policy_document **ret,
                      struct policy_problems *problems);
+
+/* The two halves of it. */
+int policy_file_text(struct cli *c, const char *file, struct str *ret);
+int policy_text_load(struct cli *c, const char *file, struct str text, bool tested,
+                     struct policy_document **ret, struct policy_problems *problems);
 
 /* A file's name made safe to print. */
 struct str policy_file_shown(struct cli *c, const char *file);

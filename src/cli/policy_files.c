@@ -93,16 +93,28 @@ int policy_files_add(struct cli *c, const char *path, struct policy_files *files
     return code;
 }
 
-int policy_file_load(struct cli *c, const char *file, bool tested, struct policy_document **ret,
-                     struct policy_problems *problems)
+int policy_file_text(struct cli *c, const char *file, struct str *ret)
 {
-    struct str text, name = strcmp(file, "-") == 0 ? STR("stdin") : policy_name_of(str_from(file));
+    return file_text(c, str_from(file), LIMIT_POLICY_BODY_BYTES, ret);
+}
+
+int policy_text_load(struct cli *c, const char *file, struct str text, bool tested,
+                     struct policy_document **ret, struct policy_problems *problems)
+{
+    struct str name = strcmp(file, "-") == 0 ? STR("stdin") : policy_name_of(str_from(file));
     *problems = (struct policy_problems){0};
-    int code = file_text(c, str_from(file), LIMIT_POLICY_BODY_BYTES, &text);
-    if (code != DONE) return code;
     enum err e = tested ? policy_load(name, text, ret, problems)
                         : policy_load_untested(name, text, ret, problems);
     if (e == ERR_OK) return DONE;
     if (problems->count == 0) cli_complain(c, REFUSED, "%s: %s", file, err_sentence(e));
     return REFUSED;
+}
+
+int policy_file_load(struct cli *c, const char *file, bool tested, struct policy_document **ret,
+                     struct policy_problems *problems)
+{
+    struct str text;
+    *problems = (struct policy_problems){0};
+    int code = policy_file_text(c, file, &text);
+    return code != DONE ? code : policy_text_load(c, file, text, tested, ret, problems);
 }

@@ -91,6 +91,7 @@ static void add_remarks(struct job *j, const struct policy_detail *d, const stru
     if (d->problems.count > 0) {
         buf_put_literal(&j->reply, ",\"warnings\":");
         put_problems(&j->reply, &d->problems);
+        if (d->problems.more > 0) buf_printf(&j->reply, ",\"warnings_more\":%zu", d->problems.more);
     }
     buf_put_byte(&j->reply, '}');
 }

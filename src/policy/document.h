@@ -144,6 +144,12 @@ struct policy_test {
     unsigned line, column;
 };
 
+/* What the reader noted for policy_lint(). */
+struct doubt {
+    const struct doubt *next;
+    struct policy_problem problem;
+};
+
 struct policy_document {
     _Atomic size_t references;
     struct arena arena;
@@ -160,6 +166,8 @@ struct policy_document {
     size_t rule_count;
     struct policy_test *tests;
     size_t test_count;
+    const struct doubt *doubts; /* the last first; of POLICY_PROBLEMS_MAX at most, */
+    size_t doubt_count;         /* of so many */
 };
 
 bool selector_match(const struct selector *s, const struct name *n, bool folds);

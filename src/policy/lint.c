@@ -73,6 +73,14 @@ static void lint_without_effect(const struct policy_document *d, const struct ru
         warn(ret, d, rule, "review", "has no effect: nothing in this rule asks a person");
 }
 
+/* Patterns that are read otherwise than they look. */
+static void lint_doubts(const struct policy_document *d, struct policy_problems *ret)
+{
+    for (const struct doubt *doubt = d->doubts; doubt != NULL; doubt = doubt->next)
+        ret->list[ret->count++] = doubt->problem;
+    ret->more = d->doubt_count - ret->count;
+}
+
 /* Limits that count something else than they seem to. */
 static void lint_limit(const struct policy_document *d, const struct rule *rule,
                        struct policy_problems *ret)
@@ -279,9 +287,8 @@ static void take_remark(void *context, const struct cel_remark *r)
 static void lint_expression(struct expression *e, const struct condition *c)
 {
     e->condition = c;
-    /* A look costs about as much as compiling it: no more of them than can be told. */
-    if (c != NULL && e->problems->count < POLICY_PROBLEMS_MAX)
-        cel_lint(c->text, e->folding_left, take_remark, e);
+    /* a look costs about as much as compiling it */
+    if (c != NULL) cel_lint(c->text, e->folding_left, take_remark, e);
 }
 
 static void lint_expressions(const struct policy_document *d, const struct rule *rule,
@@ -302,6 +309,7 @@ void policy_lint(const struct policy_document *d, struct policy_problems *ret)
 {
     *ret = (struct policy_problems){0};
     uint64_t folding_left = DOCUMENT_FOLDING_MAX;
+    lint_doubts(d, ret);
     for (size_t i = 0; i < d->rule_count; i++) {
         const struct rule *rule = &d->rules[i];
         lint_bare_stars(d, rule, ret);

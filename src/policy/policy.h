@@ -47,10 +47,11 @@ enum { POLICY_PROBLEMS_MAX = 20 };
 
 struct policy_problems {
     size_t count;
+    size_t more; /* that there was no room for */
     struct policy_problem list[POLICY_PROBLEMS_MAX];
 };
 
-/* Appends as many of `more` as there is room for. */
+/* Appends as many of `more` as there is room for, and counts the rest. */
 void policy_problems_join(struct policy_problems *to, const struct policy_problems *more);
 
 struct policy_document; /* immutable once loaded; reference counted, thread safe */

@@ -57,14 +57,19 @@ static void text_copy(char *to, size_t room, struct str text)
 
 void policy_problems_join(struct policy_problems *to, const struct policy_problems *more)
 {
-    for (size_t i = 0; i < more->count && to->count < POLICY_PROBLEMS_MAX; i++)
-        to->list[to->count++] = more->list[i];
+    size_t at = 0;
+    for (; at < more->count && to->count < POLICY_PROBLEMS_MAX; at++)
+        to->list[to->count++] = more->list[at];
+    to->more += more->more + (more->count - at);
 }
 
 void problem_add(struct policy_problems *problems, const struct place *place, unsigned line,
                  unsigned column, const char *format, ...)
 {
-    if (problems->count == POLICY_PROBLEMS_MAX) return;
+    if (problems->count == POLICY_PROBLEMS_MAX) {
+        problems->more++;
+        return;
+    }
     struct policy_problem *p = &problems->list[problems->count++];
     *p = (struct policy_problem){.line = line, .column = column};
 

@@ -14,7 +14,7 @@ struct place {
 };
 
 /* Adds one problem; the message gets the name of the member in front ("decision: …"). Beyond
- * POLICY_PROBLEMS_MAX it is dropped: the author has enough to do. `place` NULL is the root. */
+ * POLICY_PROBLEMS_MAX it is only counted: the author has enough to do. `place` NULL is the root. */
 void problem_add(struct policy_problems *problems, const struct place *place, unsigned line,
                  unsigned column, const char *format, ...) __attribute__((format(printf, 5, 6)));
 

@@ -1,4 +1,5 @@
 /* read_globs.c - lists of patterns. */
+#include "policy/doubt.h"
 #include "policy/reader.h"
 #include "spelling/spelling.h"
 
@@ -77,6 +78,21 @@ static bool is_vain(const struct glob *g)
     return false;
 }
 
+/* Keeps what lint tells of a pattern that is read otherwise than it looks. */
+static bool note_doubt(struct reader *r, const struct value *item, struct str text)
+{
+    char message[200];
+    struct buf out = buf_over(message, sizeof message - 1);
+    struct str key = item->place.parent == NULL ? (struct str){0} : item->place.parent->key;
+    enum pattern_of of = str_equal(key, STR("actions"))     ? PATTERN_OF_ACTION
+                         : str_equal(key, STR("resources")) ? PATTERN_OF_RESOURCE
+                                                            : PATTERN_OF_SUBJECT;
+    if (!pattern_doubt(text, of, &out)) return false;
+    message[out.size] = '\0';
+    reader_doubt(r, item, "%s", message);
+    return true;
+}
+
 static struct glob_place *place_take(struct reader *r, const struct value *item)
 {
     struct glob_place *p = reader_take(r, sizeof *p);
@@ -109,7 +125,9 @@ static bool read_patterns(struct reader *r, const struct value *v, bool folds, b
         }
         struct glob *g = &s.globs[s.count++];
         if (!glob_compile(&r->document->arena, text, folds, g)) r->full = true;
-        if (!folds && !r->full && is_vain(g) && (*next_vain = place_take(r, &item)) != NULL)
+        bool is_doubtful = !r->full && note_doubt(r, &item, text);
+        if (!folds && !r->full && !is_doubtful && is_vain(g) &&
+            (*next_vain = place_take(r, &item)) != NULL)
             next_vain = &(*next_vain)->next;
         if (s.star == NULL && !r->full && g->kind == GLOB_ANY) s.star = place_take(r, &item);
         if (plainly && !r->full) add_plainly(r, &item, text, &s);

@@ -28,14 +28,20 @@ static const struct place *below_root(const struct place *place, struct place *c
     return copy;
 }
 
-static void complain_at(struct reader *r, const struct value *v, unsigned line, unsigned column,
-                        const char *format, va_list arguments)
+static void complain_to(struct policy_problems *problems, const struct value *v, unsigned line,
+                        unsigned column, const char *format, va_list arguments)
 {
     char text[512];
     struct place copies[20];
     size_t used = 0;
     vsnprintf(text, sizeof text, format, arguments);
-    problem_add(r->problems, below_root(&v->place, copies, &used), line, column, "%s", text);
+    problem_add(problems, below_root(&v->place, copies, &used), line, column, "%s", text);
+}
+
+static void complain_at(struct reader *r, const struct value *v, unsigned line, unsigned column,
+                        const char *format, va_list arguments)
+{
+    complain_to(r->problems, v, line, column, format, arguments);
 }
 
 void reader_complain(struct reader *r, const struct value *v, const char *format, ...)
@@ -53,6 +59,21 @@ void reader_complain_at_key(struct reader *r, const struct value *v, const char 
     va_start(arguments, format);
     complain_at(r, v, v->node->key_line, v->node->key_column, format, arguments);
     va_end(arguments);
+}
+
+void reader_doubt(struct reader *r, const struct value *v, const char *format, ...)
+{
+    struct policy_problems one = {0};
+    struct policy_document *d = r->document;
+    va_list arguments;
+    if (d->doubt_count++ >= POLICY_PROBLEMS_MAX) return; /* only counted */
+    struct doubt *doubt = reader_take(r, sizeof *doubt);
+    if (doubt == NULL) return;
+    va_start(arguments, format);
+    complain_to(&one, v, v->node->line, v->node->column, format, arguments);
+    va_end(arguments);
+    *doubt = (struct doubt){.next = d->doubts, .problem = one.list[0]};
+    d->doubts = doubt;
 }
 
 /* "a string", "a list", … */

@@ -32,6 +32,10 @@ void reader_complain(struct reader *r, const struct value *v, const char *format
 void reader_complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What is legal and probably wrong, kept in the document for policy_lint(). */
+void reader_doubt(struct reader *r, const struct value *v, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 bool want_map(struct reader *r, const struct value *v);
 bool want_list(struct reader *r, const struct value *v, size_t count_max);
 /* Not empty, no U+0000, at most that many characters. The result is a copy in the document. */

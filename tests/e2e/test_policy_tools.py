@@ -168,6 +168,40 @@ def test_lints_are_told_with_their_place(tmp_path):
             "write 2.0\n") in done.stdout
 
 
+DOUBTFUL = """rules:
+  - {id: a, actions: ["drop_?"], decision: deny}
+"""
+
+
+def test_strict_refuses_what_is_warned_of(tmp_path):
+    write(tmp_path, a=DOUBTFUL, b=GOOD)
+    plain, strict = policy("check", tmp_path), policy("check", "--strict", tmp_path)
+    warned = 'a.yaml:2:23: %s: rules[0].actions[0]: only * is special, so "drop_?" matches that very name and no other; write "drop_*"\n'
+    assert plain.returncode == 0 and warned % "warning" in plain.stdout and "a.yaml: valid" in plain.stdout, plain
+    assert strict.returncode == 1 and warned % "error" in strict.stdout and "a.yaml: valid" not in strict.stdout, strict
+    assert "b.yaml: valid" in strict.stdout
+    (tmp_path / "a.yaml").unlink()
+    assert policy("check", "--strict", tmp_path).returncode == 0
+    (tmp_path / "a b.yaml").write_text(GOOD)
+    assert policy("check", "--strict", tmp_path / "a b.yaml").returncode == 1
+
+
+def test_a_file_whose_test_fails_is_warned_of_too(tmp_path):
+    write(tmp_path, a=DOUBTFUL + "tests: [{request: {actor: bot, action: drop_x}, expect: deny, rule: 'deny:a'}]\n")
+    for words, text in (((tmp_path / "a.yaml",), None), (("-",), (tmp_path / "a.yaml").read_text())):
+        done = subprocess.run([harness.BIN / "writ", "policy", "check", *words], input=text, capture_output=True, text=True, timeout=harness.PATIENCE)
+        assert done.returncode == 1 and "valid" not in done.stdout, done
+        assert ": error: tests[0]: expected deny by deny:a" in done.stdout, done
+        assert ': warning: rules[0].actions[0]: only * is special, so "drop_?"' in done.stdout, done
+
+
+def test_warnings_that_are_not_shown_are_counted(tmp_path):
+    write(tmp_path, a="rules:\n" + "".join(f"  - {{id: a{n}, actions: ['x{n}?'], decision: deny}}\n" for n in range(50)))
+    done, listed = policy("check", tmp_path), json.loads(policy("check", tmp_path, "--json").stdout)
+    assert done.stdout.count("warning: rules[") == 20 and "warning: 30 more warnings are not shown: 20 are the most\n" in done.stdout, done
+    assert len(listed) == 21 and sum(w["message"].startswith("30 more warnings") for w in listed) == 1
+
+
 # ---- diff ----
 
 OLD = """rules:
