@@ -84,6 +84,13 @@ uint32_t signers_current(const struct signers *s, uint64_t now_ms)
     return s->list[at].number;
 }
 
+bool signers_have(const struct signers *s, uint32_t number)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->list[i].number == number) return true;
+    return false;
+}
+
 uint64_t signers_newest_ms(const struct signers *s) { return s->list[s->count - 1].active_ms; }
 
 /* When the next one took over, which is not before it was itself in force, whatever the clock did

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "json/json.h"
 
 enum {
@@ -218,6 +219,16 @@ enum err claims_in_time(const struct token_claims *c, uint64_t now_ms, struct fa
     return ERR_OK;
 }
 
+/* What no mint of ours can have said, whoever signed it. */
+static enum err claims_are_possible(const struct token_claims *c, uint64_t now_ms, struct fault *f)
+{
+    if (c->expires_at <= c->issued_at || c->expires_at - c->issued_at > LIMIT_TOKEN_TTL_SECONDS)
+        return refuse(f, "it lives longer than any of ours, or not at all");
+    if (c->issued_at > now_ms / 1000) return refuse(f, "it was issued in the future");
+    if (id_time_ms(c->id) > now_ms + TOKEN_SKEW_MS) return refuse(f, "its id is of the future");
+    return ERR_OK;
+}
+
 enum err token_verify(const struct signers *s, struct str issuer, struct str text, uint64_t now_ms,
                       struct arena *arena, struct token_claims *ret, struct fault *f)
 {
@@ -244,7 +255,8 @@ enum err token_verify(const struct signers *s, struct str issuer, struct str tex
     if (err != ERR_OK || !claims_read(object, issuer, ret))
         return refuse(f, "its claims are not ours");
     ret->signer = sealed.by->number;
-    return claims_in_time(ret, now_ms, f);
+    err = claims_are_possible(ret, now_ms, f);
+    return err == ERR_OK ? claims_in_time(ret, now_ms, f) : err;
 }
 
 /* ---- copies ---- */

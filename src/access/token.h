@@ -8,9 +8,12 @@
  * the same signer are the same text: a retried mint is answered without the text being kept
  * anywhere. Reading is strict: three parts of base64url without padding, a header that is byte for
  * byte the one we write for a signer that we know (so there is no algorithm to be talked into), no
- * claim twice, none unknown, every one of its type, `iss` ours; anything else is
- * ERR_UNAUTHENTICATED, never a guess. Nothing of the claims is parsed before the signature
- * holds. */
+ * claim twice, none unknown, every one of its type, `iss` ours, a lifetime that can be asked for,
+ * nothing from the future; anything else is ERR_UNAUTHENTICATED, never a guess. Nothing of the
+ * claims is parsed before the signature holds.
+ *
+ * A signature proves who had the signing key, and no more. Whether the token was minted is known to
+ * its slot alone (engine/sight.h). */
 #ifndef ACCESS_TOKEN_H
 #define ACCESS_TOKEN_H
 
@@ -20,7 +23,11 @@
 #include "base/id.h"
 #include "crypto/crypto.h"
 
-enum { TOKEN_TEXT_MAX = 4096, TOKEN_SCOPES_MAX = 64 };
+enum {
+    TOKEN_TEXT_MAX = 4096,
+    TOKEN_SCOPES_MAX = 64,
+    TOKEN_SKEW_MS = 60000, /* an id may be that much younger than our clock says it can be */
+};
 
 struct token_claims {
     struct id id;                                   /* jti */
@@ -66,6 +73,7 @@ enum err signers_set_aside(const char *directory, uint64_t now_ms, char *ret_whe
                            struct fault *f);
 void signers_destroy(struct signers *s);
 uint32_t signers_current(const struct signers *s, uint64_t now_ms); /* which signs now */
+bool signers_have(const struct signers *s, uint32_t number);        /* it verifies */
 /* when the newest begins, or began, to sign */
 uint64_t signers_newest_ms(const struct signers *s);
 /* Whether one of them has been replaced for that long: time to open again. */
@@ -86,19 +94,23 @@ enum err token_sign(const struct signers *s, struct str issuer, const struct tok
 enum err token_verify(const struct signers *s, struct str issuer, struct str text, uint64_t now_ms,
                       struct arena *arena, struct token_claims *ret, struct fault *f);
 
-/* Verified tokens by their text: an Ed25519 verification is nine requests long. Belongs to one
- * thread; owns copies of texts and claims; bounded, oldest out: so many entries, and 2 KiB for
- * each of them together (the newest stays, whatever it takes). Only verified ones enter, so
- * nobody can fill it with guesses; times are looked at again each time. It clears itself when
- * other signers are given. */
+/* Tokens that are known, by their text: an Ed25519 verification is nine requests long, and asking a
+ * slot is a hop. Belongs to one thread; owns copies of texts and claims; bounded, oldest out: so
+ * many entries, and 2 KiB for each of them together (the newest stays, whatever it takes). Only
+ * what token_cache_keep() is given enters, so nobody can fill it with guesses, nor with forgeries
+ * under a stolen signing key; times are looked at again each time. It clears itself when other
+ * signers are given. */
 struct token_cache;
 struct token_cache *token_cache_create(size_t entries);
 void token_cache_destroy(struct token_cache *c);
 void token_cache_clear(struct token_cache *c);
 size_t token_cache_bytes(const struct token_cache *c); /* of the copies */
-/* As token_verify; *ret stays valid until the next call. */
+/* As token_verify; *ret stays valid until the next call. *ret_is_kept: it was kept before. */
 enum err token_cache_verify(struct token_cache *c, const struct signers *s, struct str issuer,
                             struct str text, uint64_t now_ms, const struct token_claims **ret,
-                            struct fault *f);
+                            bool *ret_is_kept, struct fault *f);
+/* Keeps a token that was verified, and that was minted. Copies; without memory it does nothing. */
+void token_cache_keep(struct token_cache *c, const struct signers *s, struct str text,
+                      const struct token_claims *claims);
 
 #endif

@@ -1,4 +1,4 @@
-/* token_cache.c - tokens that were verified before.
+/* token_cache.c - tokens that are known.
  *
  * Entries are a ring in the order of their arrival, so that the oldest goes first, and are found by
  * chains from buckets. What chooses the bucket are some digits of the signature: they are as good
@@ -39,7 +39,7 @@ struct token_cache {
     uint32_t mask;
     const struct signers *signers;
     struct arena scratch;      /* of a verification */
-    struct token_claims shown; /* one that is not kept; views into scratch */
+    struct token_claims shown; /* one that is not kept (yet); views into scratch */
 };
 
 struct token_cache *token_cache_create(size_t entries)
@@ -123,13 +123,12 @@ static void drop_oldest(struct token_cache *c)
     c->count--;
 }
 
-static const struct entry *keep(struct token_cache *c, struct str text,
-                                const struct token_claims *claims)
+static void keep(struct token_cache *c, struct str text, const struct token_claims *claims)
 {
     size_t strings = claims_strings(claims),
            size = sizeof(struct token_claims) + strings + text.size;
     struct token_claims *copy = malloc(size);
-    if (copy == NULL) return NULL;
+    if (copy == NULL) return;
     char *at = (char *)(copy + 1);
     *copy = *claims;
     claims_move(copy, at);
@@ -151,26 +150,39 @@ static const struct entry *keep(struct token_cache *c, struct str text,
     c->place = (c->place + 1) % c->capacity;
     c->count++;
     c->bytes += size;
-    return e;
+}
+
+/* Whoever is gone signs nothing that is still believed. */
+static void follow_signers(struct token_cache *c, const struct signers *s)
+{
+    if (s == c->signers) return;
+    token_cache_clear(c);
+    c->signers = s;
 }
 
 enum err token_cache_verify(struct token_cache *c, const struct signers *s, struct str issuer,
                             struct str text, uint64_t now_ms, const struct token_claims **ret,
-                            struct fault *f)
+                            bool *ret_is_kept, struct fault *f)
 {
-    if (s != c->signers) { /* whoever is gone signs nothing that is still believed */
-        token_cache_clear(c);
-        c->signers = s;
-    }
+    follow_signers(c, s);
     const struct entry *known = text.size < TAG_FROM_END ? NULL : find(c, text);
+    *ret_is_kept = known != NULL;
     if (known != NULL) {
         *ret = known->claims;
         return claims_in_time(known->claims, now_ms, f);
     }
     arena_reset(&c->scratch);
     enum err err = token_verify(s, issuer, text, now_ms, &c->scratch, &c->shown, f);
-    if (err == ERR_OK) known = keep(c, text, &c->shown);
-    if (err == ERR_OK || err == ERR_CREDENTIAL_EXPIRED)
-        *ret = known == NULL ? &c->shown : known->claims;
+    if (err == ERR_OK || err == ERR_CREDENTIAL_EXPIRED) *ret = &c->shown;
     return err;
+}
+
+/* Signers that were replaced meanwhile may have left this one out; and the same token may have come
+ * by two connections at once. */
+void token_cache_keep(struct token_cache *c, const struct signers *s, struct str text,
+                      const struct token_claims *claims)
+{
+    follow_signers(c, s);
+    check(text.size >= TAG_FROM_END);
+    if (signers_have(s, claims->signer) && find(c, text) == NULL) keep(c, text, claims);
 }

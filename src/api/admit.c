@@ -131,6 +131,11 @@ enum err api_token_alive(const struct api *a, const struct token_claims *t, uint
     if (err != ERR_OK)
         return fault_set(f, err, "", "the API key that minted this token %s",
                          err == ERR_CREDENTIAL_REVOKED ? "was revoked" : "has expired");
+    bool may = globs_match(&key->actors, t->actor) &&
+               (str_is_absent(t->acting_for) || globs_match(&key->users, t->acting_for));
+    if (!may)
+        return fault_set(f, ERR_CREDENTIAL_REVOKED, "",
+                         "the API key that minted this token may not speak for whom it names");
     if (a->token_is_dead != NULL && a->token_is_dead(a->context, t))
         return fault_set(f, ERR_CREDENTIAL_REVOKED, "",
                          "the token was revoked, or its actor suspended");
@@ -152,8 +157,9 @@ static enum err token_admit(struct api *a, const struct http_exchange *x, struct
 {
     const struct token_claims *known = NULL;
     const struct key *key = NULL;
-    enum err err =
-        token_cache_verify(a->tokens, a->signers, a->token_issuer, credential, now_ms, &known, f);
+    bool is_kept;
+    enum err err = token_cache_verify(a->tokens, a->signers, a->token_issuer, credential, now_ms,
+                                      &known, &is_kept, f);
     if (err == ERR_BODY_TOO_LARGE) return err;
     if (err == ERR_UNAUTHENTICATED) return unauthenticated(a, x, err, f);
     if (err == ERR_OK) err = api_token_alive(a, known, now_ms, &key, f);
@@ -170,6 +176,9 @@ static enum err token_admit(struct api *a, const struct http_exchange *x, struct
     if (token == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     *ret =
         (struct caller){.key = key, .token = token, .tenant = token->tenant, .served = a->served};
+    if (is_kept) return ERR_OK;
+    ret->unseen = arena_copy(x->arena, credential);
+    if (str_is_absent(ret->unseen)) return fault_plain(f, ERR_BODY_TOO_LARGE);
     return ERR_OK;
 }
 

@@ -42,6 +42,9 @@ struct caller {
     const struct key *key;
     /* NULL: an API key; else the token that it minted, in the exchange's arena */
     const struct token_claims *token;
+    /* A token's text, in the arena, until its slot was asked whether it was minted; absent: it was
+     * asked before. Until then it is nobody's (engine/sight.h). */
+    struct str unseen;
     /* the one it speaks for now; absent where a `*` key named none */
     struct str tenant;
     const struct globs *served; /* as the API has it */
@@ -60,8 +63,8 @@ enum err api_bearer(const struct http_exchange *x, struct str *ret, struct fault
 /* Whether its one credential is no API key, and so may be a token. */
 bool api_shows_token(const struct http_exchange *x);
 
-/* Whether a token that verifies is still good, whomever it is for: its key alive, not revoked, its
- * actor not suspended since. *ret_key is the key that minted it. ERR_CREDENTIAL_REVOKED,
+/* Whether a token that verifies is still good, whomever it is for: its key alive and allowed to speak
+ * for its tenant, actor and user (absent: nobody asks), not revoked, its actor not suspended since. *ret_key is the key that minted it. ERR_CREDENTIAL_REVOKED,
  * ERR_CREDENTIAL_EXPIRED (the key). */
 enum err api_token_alive(const struct api *a, const struct token_claims *t, uint64_t now_ms,
                          const struct key **ret_key, struct fault *f);

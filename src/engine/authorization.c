@@ -42,16 +42,15 @@ struct authorization *authorization_begin(struct worker *w, struct http_exchange
     return authorization_begin_sized(w, x, sizeof(struct authorization));
 }
 
-enum err authorization_read(struct authorization *a, enum ask_form form, struct json *body,
-                            struct str trace_id, struct fault *f)
+enum err authorization_read(struct authorization *a, struct str trace_id, struct fault *f)
 {
-    struct ask_source source = {.form = form,
+    struct ask_source source = {.form = a->form,
                                 .dry_run = a->tools.dry_run,
                                 .arena = a->errand.arena,
                                 .chance = &a->errand.worker->api.chance,
                                 .traceparent = a->traceparent,
                                 .trace_id = trace_id};
-    enum err err = ask_read(&source, &a->caller, body, &a->ask, f);
+    enum err err = ask_read(&source, &a->caller, a->body, &a->ask, f);
     if (err != ERR_OK) return err;
     a->tools.policies = bundle_policies(a->errand.bundle, a->caller.tenant);
     decide_begin(&a->d, &a->tools, &a->caller, &a->ask, a->errand.arena);

@@ -1,6 +1,6 @@
 /* authorization.h - the way of one request for a decision, from its body to its answer.
  *
- *   start → [spend a use of its token] → evaluate → [claim the approval] → [count its limits] → describe, settle
+ *   [is its token known] → read → start → [spend a use of its token] → evaluate → [claim the approval] → [count its limits] → describe, settle
  *         → record → answer
  *
  * What stands in brackets visits the owner of a slot (errand.h) and is left out where there is
@@ -34,6 +34,8 @@ struct authorization {
     void (*given_back)(struct authorization *a); /* what comes after giving back */
     struct fault fault;                          /* why there is no decision */
     struct str traceparent;                      /* the header, in the arena, or absent */
+    struct json *body;
+    enum ask_form form;
 
     /* Of a redemption. */
     bool redeeming;
@@ -48,10 +50,9 @@ struct authorization *authorization_begin(struct worker *w, struct http_exchange
 /* The same at the head of a larger struct. */
 struct authorization *authorization_begin_sized(struct worker *w, struct http_exchange *x,
                                                 size_t size);
-/* Reads the body in this form. `trace_id` (or absent) is the one it has where neither the body nor
+/* Reads a->body in the form a->form. `trace_id` (or absent) is the one it has where neither the body nor
  * the `traceparent` header brings one. It lives as long as the arena. */
-enum err authorization_read(struct authorization *a, enum ask_form form, struct json *body,
-                            struct str trace_id, struct fault *f);
+enum err authorization_read(struct authorization *a, struct str trace_id, struct fault *f);
 /* From here on it answers by itself. */
 void authorization_start(struct authorization *a);
 /* The same where a->review cannot be redeemed: the earlier answer where this is a

@@ -1,5 +1,8 @@
 /* authorize.c - the three routes that ask for a decision. */
 #include "engine/authorization.h"
+#include "engine/sight.h"
+
+static struct authorization *of(struct errand *e) { return (struct authorization *)(void *)e; }
 
 /* A dry run or an explanation shows how policies work, so it takes the roles that may read them,
  * and nothing that an agent holds. An explanation is never a live decision. */
@@ -15,18 +18,28 @@ static enum err admit(struct authorization *a, struct http_exchange *x, struct f
     return api_admit(&w->api, x, roles, a->tools.now_ms, &a->caller, f);
 }
 
+static void refuse(struct errand *e, const struct fault *f) { authorization_refuse(of(e), f); }
+
+static void known(struct errand *e)
+{
+    struct authorization *a = of(e);
+    struct fault f;
+    if (authorization_read(a, (struct str){0}, &f) == ERR_OK)
+        authorization_start(a);
+    else
+        authorization_refuse(a, &f);
+}
+
 void authorize_handle(void *context, struct http_exchange *x)
 {
     struct authorization *a = authorization_begin(context, x);
     if (a == NULL) return;
-    struct json *body;
     struct fault f;
-    enum ask_form form = *(const enum ask_form *)x->route->extra;
+    a->form = *(const enum ask_form *)x->route->extra;
     enum err err = admit(a, x, &f);
-    if (err == ERR_OK) err = api_body(x, &body, &f);
-    if (err == ERR_OK) err = authorization_read(a, form, body, (struct str){0}, &f);
+    if (err == ERR_OK) err = api_body(x, &a->body, &f);
     if (err == ERR_OK)
-        authorization_start(a);
+        sight(&a->errand, &a->caller, known, refuse);
     else
         authorization_refuse(a, &f);
 }

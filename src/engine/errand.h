@@ -40,6 +40,10 @@ struct errand {
     unsigned gathered_count, gathered_left;
     struct call **aside; /* what was gathered before (errand_set_aside) */
     unsigned aside_count;
+    /* sight.c's: whose token it is about, and what follows */
+    struct caller *sighted;
+    void (*sight_then)(struct errand *e);
+    void (*sight_refused)(struct errand *e, const struct fault *f);
 
     /* errand.c's own. */
     struct link link; /* of the worker's errands that are away */

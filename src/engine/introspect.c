@@ -4,6 +4,7 @@
  * that). Everything else, be it forged, over, spent, revoked or another tenant's, is
  * {"active":false} and not a word more, so that nobody learns of tokens by guessing them. */
 #include "engine/member.h"
+#include "engine/sight.h"
 #include "engine/tokens.h"
 
 enum { ANSWER_BYTES_MAX = 32 << 10 };
@@ -47,7 +48,9 @@ static void looked_up(struct errand *e)
         token_refuse(&i->trip, e->call.err);
         return;
     }
-    if (e->call.err == ERR_NOT_FOUND || !token_is_active(e->worker, t, world_now_ms())) {
+    const struct key *key = key_table_get(e->worker->api.keys, c->key);
+    bool is_minted = e->call.err == ERR_OK && key != NULL && sight_is_minted(c, key, t);
+    if (!is_minted || !token_is_active(e->worker, t, world_now_ms())) {
         tell_inactive(i);
         return;
     }

@@ -9,6 +9,7 @@
 #include "engine/member.h"
 #include "engine/page.h"
 #include "engine/queue.h"
+#include "engine/sight.h"
 #include "engine/terms.h"
 #include "engine/trip.h"
 
@@ -25,6 +26,7 @@ enum {
 struct look {         /* an errand on one review, or on a page of them */
     struct trip trip; /* first */
     struct id review;
+    struct str name; /* of the review, as the path has it; where a token may ask */
     bool approve;
     struct str note, by;
     uint64_t timeout_ms;
@@ -198,11 +200,23 @@ static void get_found(struct errand *e)
     if (found(of(e))) get(of(e));
 }
 
+static void get_known(struct errand *e)
+{
+    if (named(of(e), of(e)->name, get_found)) get(of(e));
+}
+
+static void refuse_sighted(struct errand *e, const struct fault *f)
+{
+    trip_refuse((struct trip *)(void *)e, f);
+}
+
 void queue_get_handle(void *context, struct http_exchange *x)
 {
     struct json *body;
     struct look *l = look_begin(context, x, &body);
-    if (l != NULL && named(l, x->params[0], get_found)) get(l);
+    if (l == NULL) return;
+    l->name = arena_copy(l->trip.errand.arena, x->params[0]);
+    sight(&l->trip.errand, &l->trip.caller, get_known, refuse_sighted);
 }
 
 static void wait(struct look *l)
@@ -218,6 +232,11 @@ static void wait_found(struct errand *e)
     if (found(of(e))) wait(of(e));
 }
 
+static void wait_known(struct errand *e)
+{
+    if (named(of(e), of(e)->name, wait_found)) wait(of(e));
+}
+
 void queue_wait_handle(void *context, struct http_exchange *x)
 {
     struct json *body;
@@ -225,6 +244,7 @@ void queue_wait_handle(void *context, struct http_exchange *x)
     struct fault f;
     struct str text;
     if (l == NULL) return;
+    l->name = arena_copy(l->trip.errand.arena, x->params[0]);
     l->timeout_ms = WAIT_DEFAULT_MS;
     enum err err = http_parameter(x, STR("timeout_ms"), &text, &f);
     if (err == ERR_OK && !str_is_absent(text) &&
@@ -234,8 +254,8 @@ void queue_wait_handle(void *context, struct http_exchange *x)
                         WAIT_MOST_MS);
     if (err != ERR_OK)
         trip_refuse(&l->trip, &f);
-    else if (named(l, x->params[0], wait_found))
-        wait(l);
+    else
+        sight(&l->trip.errand, &l->trip.caller, wait_known, refuse_sighted);
 }
 
 /* ---- approve, deny, cancel ---- */

@@ -1,6 +1,6 @@
 /* redeem.c - an approval is used: the same request comes again and is decided again, now.
  *
- *   which review → is it approved, and for this very request? → decide with its votes as allow
+ *   [is its token known] → which review → is it approved, and for this very request? → decide with its votes as allow
  *                → [claim it, count limits] → the owner spends it and records the decision, or says it is spent
  *
  * The human_review votes that the approval covered count as allow, unless their rules ask for more
@@ -11,14 +11,14 @@
 #include "engine/member.h"
 #include "engine/place.h"
 #include "engine/queue.h"
+#include "engine/sight.h"
 #include "engine/terms.h"
 #include "engine/trip.h"
 #include "event/event.h"
 
 struct redemption {
     struct authorization a; /* first */
-    struct json *body;
-    enum ask_form form;
+    struct str name;        /* of the review, as the path has it */
     struct str retry_header;
     struct id review;
     char redemption_text[ID_TEXT], review_text[ID_TEXT];
@@ -56,7 +56,7 @@ static enum err read_retry(struct redemption *r, struct fault *f)
     struct retried request = {.tenant = a->caller.tenant,
                               .credential = str_of(a->caller.key->id_text, ID_TEXT),
                               .route = arena_printf(arena, "redeem %.*s", ID_TEXT, r->review_text),
-                              .body = r->body};
+                              .body = r->a.body};
     /* A token's own: with another credential the same body may mean another request, or
      * one that it may not ask. */
     char token[ID_TEXT];
@@ -103,7 +103,7 @@ static void looked_at(struct errand *e)
         return;
     }
     a->review = e->call.review.facts;
-    enum err err = authorization_read(a, r->form, r->body, a->review.trace_id, &f);
+    enum err err = authorization_read(a, a->review.trace_id, &f);
     if (err == ERR_OK) err = read_retry(r, &f);
     if (err == ERR_OK) err = read_terms(a, &f);
     if (err != ERR_OK) {
@@ -160,17 +160,35 @@ static enum err admit(struct redemption *r, struct worker *w, struct http_exchan
 {
     struct authorization *a = &r->a;
     enum err err = api_admit(&w->api, x, x->route->roles, a->tools.now_ms, &a->caller, f);
-    if (err == ERR_OK) err = api_body(x, &r->body, f);
+    if (err == ERR_OK) err = api_body(x, &r->a.body, f);
     if (err != ERR_OK) return err;
-    r->form = form_of(r->body);
-    uint32_t needed = r->form == ASK_USER ? ROLE_APP : ROLE_AGENT;
-    bool may = a->caller.token != NULL ? r->form != ASK_USER : (a->caller.key->roles & needed) != 0;
+    r->a.form = form_of(r->a.body);
+    uint32_t needed = r->a.form == ASK_USER ? ROLE_APP : ROLE_AGENT;
+    bool may =
+        a->caller.token != NULL ? r->a.form != ASK_USER : (a->caller.key->roles & needed) != 0;
     if (!may)
         return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s",
                          role_name((enum role)needed));
     struct str tenant = {0};
-    err = tenant_of(r->form, r->body, &tenant, f);
-    return err == ERR_OK ? ask_settle_tenant(r->form, &a->caller, tenant, f) : err;
+    err = tenant_of(r->a.form, r->a.body, &tenant, f);
+    return err == ERR_OK ? ask_settle_tenant(r->a.form, &a->caller, tenant, f) : err;
+}
+
+static void refuse_sighted(struct errand *e, const struct fault *f)
+{
+    authorization_refuse(&of(e)->a, f);
+}
+
+static void known(struct errand *e)
+{
+    struct redemption *r = of(e);
+    struct fault f;
+    e->call.tenant = r->a.caller.tenant;
+    e->call.asker = trip_asker(&r->a.caller); /* only who asked may redeem */
+    if (queue_named(e, r->name, &r->review, found, &f))
+        look(r);
+    else if (f.err != ERR_OK)
+        authorization_refuse(&r->a, &f);
 }
 
 void queue_redeem_handle(void *context, struct http_exchange *x)
@@ -184,11 +202,7 @@ void queue_redeem_handle(void *context, struct http_exchange *x)
         return;
     }
     struct errand *e = &r->a.errand;
+    r->name = arena_copy(e->arena, x->params[0]);
     r->retry_header = arena_copy(e->arena, http_header_get(x, STR("idempotency-key")));
-    e->call.tenant = r->a.caller.tenant;
-    e->call.asker = trip_asker(&r->a.caller); /* only who asked may redeem */
-    if (queue_named(e, x->params[0], &r->review, found, &f))
-        look(r);
-    else if (f.err != ERR_OK)
-        authorization_refuse(&r->a, &f);
+    sight(e, &r->a.caller, known, refuse_sighted);
 }

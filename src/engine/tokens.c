@@ -31,7 +31,11 @@ void token_refuse(struct trip *t, enum err err)
 
 bool token_is_active(const struct worker *w, const struct token_facts *t, uint64_t now_ms)
 {
-    struct token_claims c = {.id = t->id, .key = t->key, .tenant = t->tenant, .actor = t->actor};
+    struct token_claims c = {.id = t->id,
+                             .key = t->key,
+                             .tenant = t->tenant,
+                             .actor = t->actor,
+                             .acting_for = t->acting_for};
     const struct key *key;
     struct fault f;
     if (t->revoked_ms != 0 || now_ms >= t->expires_ms) return false;

@@ -1,9 +1,11 @@
 """Tokens through the real programs: minted, used, counted, revoked, asked about, forged."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
+import secrets
 import subprocess
 import threading
 import time
@@ -680,6 +682,114 @@ def test_a_key_goes_when_nothing_of_it_can_live(fresh):
     put_signer(stack, 2, 26 * 3600)
     stack.engine.start()
     assert len(kids(stack)) == 1 and not path.exists()
+    stack.engine.stop()
+
+
+# ---- a stolen signing key ----
+
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def ulid(at_s):
+    """An id as ours are: 48 bits of milliseconds, 80 of chance."""
+    number = int(at_s * 1000) << 80 | secrets.randbits(80)
+    return "".join(CROCKFORD[number >> 5 * at & 31] for at in reversed(range(26)))
+
+
+class Thief:
+    """Has the secret of a signing key, and signs whatever it likes."""
+
+    def __init__(self, folder, secret):
+        self.folder, self.key = folder, folder / "stolen.der"
+        self.key.write_bytes(bytes.fromhex("302e020100300506032b657004220420" + secret))  # PKCS #8 (RFC 8410)
+
+    def public(self):
+        done = subprocess.run(["openssl", "pkey", "-inform", "DER", "-in", self.key, "-pubout", "-outform", "DER"],
+                              capture_output=True, check=True)
+        return tobase64(done.stdout[-32:])
+
+    def sign(self, claims):
+        thumbprint = hashlib.sha256(f'{{"crv":"Ed25519","kty":"OKP","x":"{self.public()}"}}'.encode()).digest()
+        text = tobase64({"alg": "EdDSA", "kid": tobase64(thumbprint), "typ": "at+jwt"}) + "." + tobase64(claims)
+        (self.folder / "text").write_text(text)
+        done = subprocess.run(["openssl", "pkeyutl", "-sign", "-keyform", "DER", "-inkey", self.key, "-rawin",
+                               "-in", self.folder / "text"], capture_output=True, check=True)
+        return text + "." + tobase64(done.stdout)
+
+
+def forgeries(claims):
+    """Claims that were never minted, by what is wrong with them; `claims` are a token's that was."""
+    now = int(time.time())
+    never = {**claims, "jti": "tok_" + ulid(now)}
+    return {
+        "never minted": never,
+        "never minted, counted": {**never, "counted": True},
+        "another tenant": {**never, "tenant": "another"},
+        "a minted one, of another tenant": {**claims, "tenant": "another"},
+        "an actor outside of the key's globs": {**never, "actor": "admin_human"},
+        "a minted one, of another actor": {**claims, "actor": "other_bot"},
+        "a minted one, of an actor outside of the key's globs": {**claims, "actor": "admin_human"},
+        "a user outside of the key's globs": {**never, "acting_for": "mallory"},
+        "a minted one, for somebody": {**claims, "acting_for": "carol"},
+        "a minted one, of a wider scope": {**claims, "scope": "*"},
+        "a minted one, that lives longer": {**claims, "exp": claims["exp"] + 1},
+        "a minted one, of an earlier time": {**claims, "iat": claims["iat"] - 1, "nbf": claims["nbf"] - 1},
+        "a minted one, whose uses are counted": {**claims, "counted": True},
+        "a minted one, of another name of its key": {**claims, "sub": "root"},
+        "the year 9999": {**never, "exp": 253402300799},
+        "a minted one, in the year 9999": {**claims, "exp": 253402300799},
+        "an id of the far future": {**claims, "jti": "tok_" + ulid(now + 10 * 365 * 86400)},
+        "an id of the first moment": {**claims, "jti": "tok_" + ulid(0)},
+        "not yet issued": {**never, "iat": now + 3600, "nbf": now, "exp": now + 7200},
+        "over before it begins": {**never, "iat": now, "nbf": now - 10, "exp": now},
+    }
+
+
+def test_who_has_a_signing_key_makes_no_token_of_it(fresh, tmp_path):
+    """Nothing that was not minted is let in, whoever signed it; nobody is told that it is active."""
+    stack = with_a_past(fresh())
+    put_signer(stack, 1, 86400)
+    stack.engine.start()
+    stack.policy("base", POLICY)
+    with stack.at_platform("root") as wire:
+        wire.put("/api/v1/policies/base?tenant_id=another", {"content": POLICY})
+    key = stack.key("fleet_bot", ["agent"], actors=["*_bot"], users=["carol", "dan"])
+    thief, sizes = Thief(tmp_path, SECRETS[0]), set()
+    with stack.at_engine(key) as wire:
+        minted = wire.post(MINT, {"scope": "get_* refund", "ttl_seconds": 3600}).json
+        review = wire.post(AGENT, {"action": "refund"}).json["review_id"]
+        for what, claims in forgeries(parts(minted["token"])[1]).items():
+            token = thief.sign(claims)
+            sizes.add(len(token))
+            with stack.at_engine(token) as forged:
+                for reply in (forged.post(AGENT, {"action": "get_x"}), forged.post(TOOL, {"tool": "get_x"}),
+                              forged.get(f"/v1/queue/{review}"), forged.get(f"/v1/queue/{review}/wait?timeout_ms=1"),
+                              forged.post(f"/v1/queue/{review}/redeem", {"action": "refund"}),
+                              forged.post(AGENT, {"action": "get_x"})):
+                    assert reply.status == 401, (what, reply)
+                    assert reply.json["code"] in ("token_unknown", "unauthenticated", "credential_revoked", "credential_expired"), what
+            assert inactive(wire.post(INTROSPECT, {"token": token}).json), what
+        listed = wire.get("/v1/tokens").json["tokens"]
+    assert [one["token_id"] for one in listed] == [minted["token_id"]] and len(sizes) > 5
+    assert works(stack, minted["token"])
+    stack.engine.stop()
+
+
+def test_a_token_is_asked_about_once_on_each_reactor(fresh):
+    """Many connections meet many reactors."""
+    stack = fresh(engine=["--reactors", "4"]).start()
+    stack.policy("base", POLICY)
+    key = stack.key("fleet_bot", ["agent"], actors=["*_bot"])
+    token = mint_at(stack, key)
+    crossed = [stack.metrics(stack.engine)["writ_engine_calls_crossed_total"]]
+    for _ in range(2):
+        with contextlib.ExitStack() as many:
+            wires = [many.enter_context(stack.at_engine(token)) for _ in range(16)]
+            for wire in wires:
+                assert wire.post(AGENT, {"action": "get_x"}).json["allowed"]
+        crossed.append(stack.metrics(stack.engine)["writ_engine_calls_crossed_total"])
+    assert crossed[0] < crossed[1], "who has not met it asks its slot"
+    assert crossed[1] == crossed[2], "who has met it asks nobody"
     stack.engine.stop()
 
 

@@ -467,13 +467,62 @@ static void a_signature_that_there_is_no_memory_for_is_told(void **state)
     sign(&c);
 }
 
+/* Whoever has the signing key signs them; no mint of ours has. */
+static void claims_that_no_mint_can_have_made_are_forged_under_our_signature(void **state)
+{
+    (void)state;
+    enum { DAY = 86400 };
+    const uint64_t now = forge_now_s;
+    const struct {
+        uint64_t issued_at, expires_at;
+        int64_t id_ms; /* of its id, after now */
+        enum err err;
+    } rows[] = {
+        {now, now + DAY, 0, ERR_OK},
+        {now, now + 1, 0, ERR_OK},
+        {now, now + DAY + 1, 0, ERR_UNAUTHENTICATED},
+        {now, UINT64_C(253402300799), 0, ERR_UNAUTHENTICATED},
+        {0, now + 60, 0, ERR_UNAUTHENTICATED},
+        {now, now, 0, ERR_UNAUTHENTICATED},
+        {now, now - 1, 0, ERR_UNAUTHENTICATED},
+        {now + 1, now + 60, 0, ERR_UNAUTHENTICATED},
+        {now, now + 60, TOKEN_SKEW_MS, ERR_OK},
+        {now, now + 60, TOKEN_SKEW_MS + 1, ERR_UNAUTHENTICATED},
+        {now, now + 60, INT64_C(365) * DAY * 1000, ERR_UNAUTHENTICATED},
+        {now, now + 60, -INT64_C(365) * DAY * 1000, ERR_OK}, /* its slot knows better */
+    };
+    struct chance chance = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct token_claims c = forge_claims(), got;
+        c.issued_at = rows[i].issued_at;
+        c.expires_at = rows[i].expires_at;
+        c.id = id_make((uint64_t)((int64_t)FORGE_NOW_MS + rows[i].id_ms), &chance);
+        sign(&c);
+        assert_int_equal(verify_at(buf_view(&text), FORGE_NOW_MS, &got), rows[i].err);
+    }
+}
+
 /* ---- the cache ---- */
 
 static struct token_cache *cache;
 
+static enum err looked_up(struct str token, const struct token_claims **ret, bool *ret_is_kept)
+{
+    return token_cache_verify(cache, signers, STR("writ"), token, FORGE_NOW_MS, ret, ret_is_kept,
+                              &fault);
+}
+
+/* As whoever has asked its slot does. */
 static enum err cached(struct str token, uint64_t now_ms, const struct token_claims **ret)
 {
-    return token_cache_verify(cache, signers, STR("writ"), token, now_ms, ret, &fault);
+    bool is_kept;
+    enum err err =
+        token_cache_verify(cache, signers, STR("writ"), token, now_ms, ret, &is_kept, &fault);
+    if (err != ERR_OK || is_kept) return err;
+    token_cache_keep(cache, signers, token, *ret);
+    err = token_cache_verify(cache, signers, STR("writ"), token, now_ms, ret, &is_kept, &fault);
+    assert_true(is_kept);
+    return err;
 }
 
 static void begin_cache(size_t entries) { cache = token_cache_create(entries); }
@@ -568,6 +617,55 @@ static void a_token_that_is_longer_in_front_is_not_the_known_one(void **state)
     memcpy(end, bytes + 512 + text.size - 47, 47);
     assert_int_equal(cached(str_of(end, 47), FORGE_NOW_MS, &got), ERR_UNAUTHENTICATED);
     free(end);
+    end_cache();
+}
+
+/* A stolen signing key signs as many as it likes: each costs a verification, and nobody's place. */
+static void tokens_that_no_slot_has_confirmed_take_no_room(void **state)
+{
+    (void)state;
+    begin_cache(2);
+    struct token_claims c = forge_claims();
+    const struct token_claims *honest, *got;
+    bool is_kept;
+    sign(&c);
+    assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &honest), ERR_OK);
+    const size_t held = token_cache_bytes(cache);
+    for (uint8_t i = 0; i < 10; i++) {
+        c.id.bytes[15] = (uint8_t)(i + 1);
+        sign(&c);
+        for (int turn = 0; turn < 2; turn++) {
+            assert_int_equal(looked_up(buf_view(&text), &got, &is_kept), ERR_OK);
+            assert_false(is_kept);
+        }
+        assert_int_equal(token_cache_bytes(cache), held);
+    }
+    c.id.bytes[15] = 0;
+    sign(&c);
+    assert_int_equal(looked_up(buf_view(&text), &got, &is_kept), ERR_OK);
+    assert_true(is_kept && got == honest);
+    token_cache_keep(cache, signers, buf_view(&text), honest); /* two connections at once */
+    assert_int_equal(token_cache_bytes(cache), held);
+    end_cache();
+}
+
+/* The slot may answer after the signing key is gone. */
+static void what_a_signer_that_is_gone_has_signed_is_not_kept(void **state)
+{
+    (void)state;
+    begin_cache(2);
+    static const uint8_t secret[ED25519_KEY_BYTES] = {7};
+    struct signers *others = calloc(1, sizeof *others);
+    struct token_claims c = forge_claims();
+    const struct token_claims *got;
+    bool is_kept;
+    assert_non_null(others);
+    signer_init(&others->list[others->count++], FORGE_NUMBER + 1, 0, secret);
+    sign(&c);
+    assert_int_equal(looked_up(buf_view(&text), &got, &is_kept), ERR_OK);
+    token_cache_keep(cache, others, buf_view(&text), got);
+    assert_int_equal(token_cache_bytes(cache), 0);
+    signers_destroy(others);
     end_cache();
 }
 
@@ -702,10 +800,13 @@ int main(void)
         TEST(the_longest_token_that_is_signed_is_read),
         TEST(a_signer_that_is_gone_signs_nothing),
         TEST(a_signature_that_there_is_no_memory_for_is_told),
+        TEST(claims_that_no_mint_can_have_made_are_forged_under_our_signature),
         TEST(a_known_token_is_answered_from_memory_and_still_expires),
         TEST(known_tokens_keep_claims_of_their_own),
         TEST(a_forged_token_is_forged_each_time),
         TEST(a_token_that_is_longer_in_front_is_not_the_known_one),
+        TEST(tokens_that_no_slot_has_confirmed_take_no_room),
+        TEST(what_a_signer_that_is_gone_has_signed_is_not_kept),
         TEST(an_expired_token_tells_whose_it_was_and_is_not_kept),
         TEST(the_oldest_of_a_full_cache_makes_room),
         TEST(long_tokens_take_no_more_room_than_short_ones),

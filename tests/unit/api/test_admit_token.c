@@ -10,10 +10,10 @@
 #include "access/signers.h"
 #include "api/api.h"
 
-enum { NOW_S = 1795166400, KEYS = 6 };
+enum { NOW_S = 1795166400, KEYS = 7 };
 static const uint64_t now_ms = NOW_S * UINT64_C(1000) + 500;
 
-enum { ACME, EVERYWHERE, REVOKED, EXPIRED, OTHER_TENANT, APP };
+enum { ACME, EVERYWHERE, REVOKED, EXPIRED, OTHER_TENANT, APP, LIMITED };
 
 struct scene {
     struct api api;
@@ -66,7 +66,7 @@ static struct key *make_key(struct scene *s, unsigned place, const char *tenant,
         "{\"id\":\"%.*s\",\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"%s\",\"roles\":[%s]%s,\"mac\":\"",
         ID_TEXT, id_text, tenant, role, more);
     buf_put_hex(&b, mac.bytes, SHA256_BYTES);
-    buf_put_literal(&b, "\"}");
+    buf_put(&b, place == LIMITED ? STR("\"}") : STR("\",\"actors\":[\"*\"]}"));
     if (place == ACME) {
         memcpy(s->key, "Bearer ", 7);
         memcpy(s->key + 7, credential, CREDENTIAL_TEXT);
@@ -90,6 +90,7 @@ static int set_up(void **state)
         make_key(s, EXPIRED, "acme", "\"agent\"", ",\"expires_at\":\"2026-11-20T09:20:00Z\""),
         make_key(s, OTHER_TENANT, "globex", "\"agent\"", ""),
         make_key(s, APP, "acme", "\"app\"", ""),
+        make_key(s, LIMITED, "acme", "\"agent\"", ",\"actors\":[\"pay_*\"],\"users\":[\"carol\"]"),
     };
     assert_int_equal(key_table_create(keys, KEYS, &s->table), ERR_OK);
     s->signers = calloc(1, sizeof *s->signers);
@@ -128,7 +129,7 @@ static int tear_down(void **state)
 
 static struct token_claims claims_of(unsigned place)
 {
-    return (struct token_claims){.id = {.bytes = {9, 9, (uint8_t)place}},
+    return (struct token_claims){.id = {.bytes = {1, 9, (uint8_t)place}},
                                  .key = key_id(place),
                                  .subject = STR("n"),
                                  .tenant = STR("acme"),
@@ -192,6 +193,7 @@ static void a_token_comes_with_its_names_and_its_key(void **state)
     struct token_claims c = claims_of(EVERYWHERE);
     for (int i = 0; i < 2; i++) { /* the second time from the cache */
         assert_int_equal(admit(s, &c, ROLE_AGENT | ROLE_TOKEN), ERR_OK);
+        if (i == 0) token_cache_keep(s->api.tokens, s->signers, s->caller.unseen, s->caller.token);
         assert_non_null(s->caller.token);
         assert_true(str_equal(s->caller.token->actor, STR("bot")));
         assert_true(str_equal(s->caller.tenant, STR("acme")));
@@ -244,11 +246,40 @@ static void a_token_dies_with_its_key(void **state)
     assert_int_equal(admit_at(s, NOW_S * UINT64_C(1000), ROLE_TOKEN), ERR_CREDENTIAL_EXPIRED);
 }
 
+/* Whoever has a signing key names whom it likes: the key that it says has minted it may not. */
+static void a_token_speaks_for_nobody_for_whom_its_key_may_not(void **state)
+{
+    struct scene *s = *state;
+    struct token_claims c = claims_of(LIMITED);
+    assert_rejected(s, &c, ERR_CREDENTIAL_REVOKED, "may not speak");
+    c.actor = STR("pay_bot");
+    assert_int_equal(admit(s, &c, ROLE_TOKEN), ERR_OK);
+    c.acting_for = STR("carol");
+    assert_int_equal(admit(s, &c, ROLE_TOKEN), ERR_OK);
+    c.acting_for = STR("mallory");
+    assert_rejected(s, &c, ERR_CREDENTIAL_REVOKED, "may not speak");
+}
+
+/* It says so with the text, by which whoever asked its slot has it kept. */
+static void a_token_is_unseen_until_it_is_kept(void **state)
+{
+    struct scene *s = *state;
+    struct token_claims c = claims_of(ACME);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(admit(s, &c, ROLE_TOKEN), ERR_OK);
+        assert_true(str_equal(s->caller.unseen, str_from(s->token + strlen("Bearer "))));
+    }
+    token_cache_keep(s->api.tokens, s->signers, s->caller.unseen, s->caller.token);
+    assert_int_equal(admit(s, &c, ROLE_TOKEN), ERR_OK);
+    assert_true(str_is_absent(s->caller.unseen));
+}
+
 static void a_revoked_token_is_refused_though_it_is_cached(void **state)
 {
     struct scene *s = *state;
     struct token_claims c = claims_of(ACME);
     assert_int_equal(admit(s, &c, ROLE_TOKEN), ERR_OK);
+    token_cache_keep(s->api.tokens, s->signers, s->caller.unseen, s->caller.token);
     s->dead = c.id;
     assert_rejected(s, &c, ERR_CREDENTIAL_REVOKED, "revoked");
 }
@@ -368,6 +399,8 @@ int main(void)
         TEST(a_route_takes_tokens_only_where_it_says_so),
         TEST(a_key_is_not_told_of_the_tokens_role),
         TEST(a_token_dies_with_its_key),
+        TEST(a_token_speaks_for_nobody_for_whom_its_key_may_not),
+        TEST(a_token_is_unseen_until_it_is_kept),
         TEST(a_revoked_token_is_refused_though_it_is_cached),
         TEST(an_expired_token_is_refused_and_told_whose_it_was),
         TEST(a_token_holds_to_before_its_last_second_and_while_its_key_does),
