@@ -313,6 +313,7 @@ struct changing {
     struct store *store;
     const struct policy_change *change;
     const struct actor *by;
+    const struct policy_guard *guard; /* which has been asked; NULL: none */
     struct current now;
     const char *kind;        /* of its audit event */
     uint64_t rolled_back_to; /* the version whose text comes back; 0: no rollback */
@@ -450,8 +451,17 @@ static void put_reason(struct buf *out, const struct changing *c, bool is_active
     buf_put(out, str_from(now));
 }
 
+/* With what was forced behind it. */
 static enum err record(struct changing *c, struct str reason, uint64_t version, struct str digest)
 {
+    char text[1024];
+    struct buf all = buf_over(text, sizeof text);
+    struct str forced = c->guard == NULL ? (struct str){0} : c->guard->forced;
+    if (!str_is_empty(forced)) {
+        buf_printf(&all, "%.*s%sforced: %.*s", STR_FORMAT(reason), reason.size > 0 ? "; " : "",
+                   STR_FORMAT(str_cut(forced, sizeof text - 128)));
+        reason = buf_view(&all);
+    }
     const struct own_event e = {.kind = c->kind,
                                 .tenant = c->change->tenant,
                                 .resource_type = "policy",
@@ -498,6 +508,16 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     return err;
 }
 
+/* A single change's. */
+static enum err ask_guard(struct changing *c, bool deletes)
+{
+    struct policy_guard *guard = c->change->guard;
+    const struct policy_step step = {.change = *c->change, .deletes = deletes};
+    if (guard == NULL) return ERR_OK; /* a batch has asked its own */
+    c->guard = guard;
+    return guard->run(guard, c->store, &step, 1, c->fault);
+}
+
 static enum err put_step(struct changing *c, struct arena *a, struct buf *out,
                          struct policy_result *ret)
 {
@@ -505,6 +525,7 @@ static enum err put_step(struct changing *c, struct arena *a, struct buf *out,
     enum err err = current_read(c->store, p->tenant, p->name, a, &c->now, c->fault);
     if (err == ERR_OK) err = check_owner(p, &c->now, false, c->fault);
     if (err == ERR_OK) err = check_condition(&p->condition, &c->now, c->fault);
+    if (err == ERR_OK) err = ask_guard(c, false);
     if (err == ERR_OK) err = change_apply(c, ret);
     if (err == ERR_OK)
         err = policy_store_get(c->store, p->tenant, p->name, out, ret->etag, c->fault);
@@ -557,7 +578,8 @@ enum err policy_store_rollback(struct store *s, const struct policy_change *chan
                                            .content = buf_view(&content),
                                            .digest = str_of(digest, sizeof digest),
                                            .is_json = is_json,
-                                           .condition = change->condition};
+                                           .condition = change->condition,
+                                           .guard = change->guard};
         struct changing c = {.store = s,
                              .change = &back,
                              .by = by,
@@ -580,6 +602,7 @@ static enum err delete_step(struct changing *c, struct arena *a, struct policy_r
                                    same_text(c->now.directory, p->directory));
     if (err == ERR_OK && p->claims && (!c->now.exists || !is_owned)) return ERR_OK;
     if (err == ERR_OK && !c->now.exists) err = not_found(p->name, c->fault);
+    if (err == ERR_OK) err = ask_guard(c, true);
     if (err != ERR_OK) return err;
     struct statement *s =
         database_statement(c->store->database, "DELETE FROM policies WHERE number = ?1");
@@ -596,8 +619,10 @@ enum err policy_store_delete(struct store *s, const struct policy_change *change
                              const struct actor *by, struct policy_result *ret, struct fault *f)
 {
     *ret = (struct policy_result){0};
-    const struct policy_change named = {
-        .tenant = change->tenant, .name = change->name, .condition = change->condition};
+    const struct policy_change named = {.tenant = change->tenant,
+                                        .name = change->name,
+                                        .condition = change->condition,
+                                        .guard = change->guard};
     struct changing c = {
         .store = s, .change = &named, .by = by, .kind = "policy.deleted", .fault = f};
     enum err err = key_store_begin(s, by->key_id, f);
@@ -612,39 +637,42 @@ enum err policy_store_delete(struct store *s, const struct policy_change *change
 /* ---- many at once ---- */
 
 static enum err apply_step(struct store *s, struct policy_step *step, const struct actor *by,
-                           struct fault *f)
+                           const struct policy_guard *guard, struct fault *f)
 {
+    const struct policy_change *p = &step->change;
     struct changing c = {.store = s,
-                         .change = &step->change,
+                         .change = p,
                          .by = by,
+                         .guard = guard,
                          .kind = step->deletes ? "policy.deleted" : "policy.put",
                          .fault = f};
     struct arena a;
     arena_init(&a, CURRENT_ARENA_FIRST, CURRENT_ARENA_LIMIT);
     step->result = (struct policy_result){0};
-    enum err err = ERR_OK;
-    if (step->deletes) {
-        err = delete_step(&c, &a, &step->result);
-    } else {
-        err = current_read(s, step->change.tenant, step->change.name, &a, &c.now, f);
-        if (err == ERR_OK) err = change_apply(&c, &step->result);
-    }
+    enum err err = current_read(s, p->tenant, p->name, &a, &c.now, f);
+    if (err == ERR_OK && step->deletes && c.now.exists) err = delete_step(&c, &a, &step->result);
+    if (err == ERR_OK && !step->deletes) err = check_owner(p, &c.now, false, f);
+    if (err == ERR_OK && !step->deletes) err = change_apply(&c, &step->result);
     arena_fini(&a);
     return err;
 }
 
-enum err policy_store_apply(struct store *s, struct policy_step *steps, size_t count,
-                            const struct actor *by, struct fault *f)
+enum err policy_store_apply(struct store *s, struct policy_batch *b, const struct actor *by,
+                            struct fault *f)
 {
-    enum err err = store_begin(s, f);
+    enum err err = key_store_begin(s, by->key_id, f);
     if (err != ERR_OK) return err;
-    for (size_t i = 0; i < count && err == ERR_OK; i++) err = apply_step(s, &steps[i], by, f);
-    return store_end(s, err, f);
+    if (b->guard != NULL) err = b->guard->run(b->guard, s, b->steps, b->count, f);
+    for (size_t i = 0; i < b->count && err == ERR_OK; i++)
+        err = apply_step(s, &b->steps[i], by, b->guard, f);
+    if (err != ERR_OK || !b->dry_run) return store_end(s, err, f);
+    store_end(s, ERR_END, f);
+    return ERR_OK;
 }
 
 #define ROWS                                                                                       \
-    "SELECT p.tenant_id, p.name, v.digest, p.updated_by, p.directory, p.is_active, p.revision"     \
-    " FROM policies p JOIN policy_versions v USING (tenant_id, name, version)"
+    "SELECT p.tenant_id, p.name, v.digest, p.updated_by, p.directory, p.is_active, p.revision,"    \
+    " p.version FROM policies p JOIN policy_versions v USING (tenant_id, name, version)"
 
 static enum err each_row(struct store *s, struct statement *q,
                          void (*each)(void *context, const struct policy_row *row), void *context,
@@ -658,7 +686,8 @@ static enum err each_row(struct store *s, struct statement *q,
                                        .updated_by = column_text(q, 3),
                                        .directory = column_text(q, 4),
                                        .is_active = column_u64(q, 5) != 0,
-                                       .revision = column_u64(q, 6)};
+                                       .revision = column_u64(q, 6),
+                                       .version = column_u64(q, 7)};
         each(context, &row);
     }
     statement_reset(q);
@@ -673,6 +702,16 @@ enum err policy_store_rows(struct store *s, struct str tenant,
         database_statement(s->database, ROWS " WHERE p.tenant_id = ?1 ORDER BY p.name");
     bind_text(q, 1, tenant);
     return each_row(s, q, each, context, f);
+}
+
+enum err policy_store_rows_in_force(struct store *s,
+                                    void (*each)(void *context, const struct policy_row *row),
+                                    void *context, struct fault *f)
+{
+    return each_row(
+        s,
+        database_statement(s->database, ROWS " WHERE p.is_active = 1 ORDER BY p.tenant_id, p.name"),
+        each, context, f);
 }
 
 enum err policy_store_rows_elsewhere(struct store *s, struct str tenant, struct str principal,

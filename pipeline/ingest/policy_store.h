@@ -21,6 +21,8 @@ struct policy_condition {
     uint64_t seen; /* a deletion: only where that was after this revision */
 };
 
+struct policy_guard;
+
 struct policy_change {
     struct str tenant, name;
     struct str content, digest; /* digest: 64 hex digits of the content */
@@ -32,6 +34,7 @@ struct policy_change {
     bool claims;  /* whoever changes it owns it from then on, also where the text is the same; and
                    * deletes only what is owned, else nothing */
     struct str directory; /* with `claims`: where the owner has it from; others' are not deleted */
+    struct policy_guard *guard; /* of a single change; NULL: none */
 };
 
 enum policy_effect { POLICY_UNCHANGED, POLICY_UPDATED, POLICY_CREATED, POLICY_DELETED };
@@ -59,25 +62,46 @@ enum err policy_store_rollback(struct store *s, const struct policy_change *chan
 enum err policy_store_delete(struct store *s, const struct policy_change *change,
                              const struct actor *by, struct policy_result *ret, struct fault *f);
 
-/* Several changes in one transaction: all or none. A deletion of what is not there changes nothing.
- * Results are of the changes in their order; the revision is the last one's. */
 struct policy_step {
     struct policy_change change;
     bool deletes;
     struct policy_result result;
 };
-enum err policy_store_apply(struct store *s, struct policy_step *steps, size_t count,
-                            const struct actor *by, struct fault *f);
+
+/* Asked in the transaction before anything is changed, with all that is to be changed: whether the
+ * set that results is one that may be in force. An error, with the fault, ends the transaction. */
+struct policy_guard {
+    enum err (*run)(struct policy_guard *g, struct store *s, const struct policy_step *steps,
+                    size_t count, struct fault *f);
+    struct str
+        forced; /* set by run(): what was found and is done all the same, for the audit events */
+};
+
+/* Several changes of one tenant in one transaction: all or none. A deletion of what is not there
+ * changes nothing. Results are of the changes in their order; the revision is the last one's. */
+struct policy_batch {
+    struct policy_step *steps;
+    size_t count;
+    bool dry_run;               /* tells what would happen */
+    struct policy_guard *guard; /* NULL: none */
+};
+enum err policy_store_apply(struct store *s, struct policy_batch *b, const struct actor *by,
+                            struct fault *f);
 /* A tenant's policies without their texts, by name. */
 struct policy_row {
     struct str tenant, name, digest, updated_by, directory;
     bool is_active;
+    uint64_t version;
     uint64_t revision; /* of the store, when it last changed */
 };
 /* A row and its texts are valid during the call. */
 enum err policy_store_rows(struct store *s, struct str tenant,
                            void (*each)(void *context, const struct policy_row *row), void *context,
                            struct fault *f);
+/* The same of all tenants, by tenant and name, only what is in force. */
+enum err policy_store_rows_in_force(struct store *s,
+                                    void (*each)(void *context, const struct policy_row *row),
+                                    void *context, struct fault *f);
 /* The same of all other tenants, by tenant and name: what `principal` was the last to change. */
 enum err policy_store_rows_elsewhere(struct store *s, struct str tenant, struct str principal,
                                      void (*each)(void *context, const struct policy_row *row),

@@ -9,12 +9,13 @@ enum {
     /* What clients send. */
     /* a tool call's arguments; larger ones belong in storage */
     LIMIT_BODY_BYTES = 64 << 10,
-    LIMIT_POLICY_BODY_BYTES = 1 << 20, /* a document that people can still review */
-    LIMIT_INGEST_BODY_BYTES = 8 << 20, /* thousands of events in one transaction */
-    LIMIT_HEAD_BYTES = 16 << 10,       /* request line and headers together */
-    LIMIT_TARGET_BYTES = 4 << 10,      /* path and query */
-    LIMIT_JSON_DEPTH = 32,             /* recursion stays in a few KiB of stack */
-    LIMIT_ID_CHARACTERS = 256,         /* ids and names */
+    LIMIT_POLICY_BODY_BYTES = 1 << 20,     /* a document that people can still review */
+    LIMIT_POLICY_SET_BODY_BYTES = 8 << 20, /* several of them in one request */
+    LIMIT_INGEST_BODY_BYTES = 8 << 20,     /* thousands of events in one transaction */
+    LIMIT_HEAD_BYTES = 16 << 10,           /* request line and headers together */
+    LIMIT_TARGET_BYTES = 4 << 10,          /* path and query */
+    LIMIT_JSON_DEPTH = 32,                 /* recursion stays in a few KiB of stack */
+    LIMIT_ID_CHARACTERS = 256,             /* ids and names */
     LIMIT_TOOL_CHARACTERS = 128,
     LIMIT_TRACE_ID_BYTES = 128,
     LIMIT_TOKEN_TTL_SECONDS = 86400, /* and how long a resumed actor is remembered */

@@ -195,13 +195,14 @@ static int client_for(struct cli *c, const struct request *r, struct reply *ret)
     return cannot_reach(c, r, ret);
 }
 
-static void tell_details(struct cli *c, const struct json *details)
+void cli_tell_problems(struct cli *c, const char *kind, const struct json *list)
 {
-    if (!json_is_array(details)) return;
-    for (const struct json *d = details->child; d != NULL; d = d->next) {
-        struct str path = member_shown(c, d, "path"), message = member_shown(c, d, "message");
-        fprintf(c->err,
-                "  line %llu, column %llu: ", (unsigned long long)json_u64(d, STR("line"), 0),
+    if (!json_is_array(list)) return;
+    for (const struct json *d = list->child; d != NULL; d = d->next) {
+        struct str path = member_shown(c, d, "path"), message = member_shown(c, d, "message"),
+                   policy = member_shown(c, d, "policy");
+        fprintf(c->err, "  %s%.*s%sline %llu, column %llu: ", kind, STR_FORMAT(policy),
+                policy.size > 0 ? ": " : "", (unsigned long long)json_u64(d, STR("line"), 0),
                 (unsigned long long)json_u64(d, STR("column"), 0));
         struct policy_problem p = {0};
         snprintf(p.path, sizeof p.path, "%.*s", STR_FORMAT(path));
@@ -231,7 +232,7 @@ static int was_refused(struct cli *c, const struct request *r, const struct repl
     if (str_equal(code, STR("tenant_required"))) fprintf(c->err, "  name it with --tenant NAME\n");
     if (r->hint != NULL && str_equal(code, str_from(r->hint_code)))
         fprintf(c->err, "  %s\n", r->hint);
-    tell_details(c, json_get(ret->root, STR("details")));
+    cli_tell_problems(c, "", json_get(ret->root, STR("details")));
     return REFUSED;
 }
 

@@ -35,70 +35,145 @@ void policy_put_problem(struct cli *c, struct buf *json, const char *file, const
 }
 
 /* `kind`: "error" or "warning". */
-static void put_problems(struct cli *c, struct buf *json, const char *file, const char *kind,
-                         const struct policy_problems *problems)
+/* One file, looked at; its lists are in the run's arena. */
+struct checked {
+    const char *file;
+    struct policy_problem *errors, *warnings;
+    size_t error_count, warning_count, more_errors, more_warnings, rules;
+    struct policy_roles *roles; /* NULL: it is no document */
+    bool is_loaded;             /* and its tests passed */
+};
+
+struct checking {
+    struct cli *c;
+    struct checked *all;
+    size_t count;
+    bool is_set; /* a directory was given: its documents are all that there are */
+    bool is_strict;
+    bool full;
+};
+
+/* Appends copies. */
+static void keep(struct checking *k, struct policy_problem **list, size_t *count,
+                 const struct policy_problem *more, size_t more_count)
 {
-    for (size_t i = 0; i < problems->count; i++)
-        policy_put_problem(c, json, file, kind, &problems->list[i]);
-    if (problems->more == 0) return;
-    struct policy_problem rest = {0};
-    snprintf(rest.message, sizeof rest.message, "%zu more %ss are not shown: %d are the most",
-             problems->more, kind, POLICY_PROBLEMS_MAX);
-    policy_put_problem(c, json, file, kind, &rest);
+    if (more_count == 0) return;
+    struct policy_problem *all =
+        arena_array(&k->c->arena, struct policy_problem, *count + more_count);
+    if (all == NULL) {
+        k->full = true;
+        return;
+    }
+    if (*count > 0) memcpy(all, *list, *count * sizeof *all);
+    memcpy(all + *count, more, more_count * sizeof *all);
+    *list = all;
+    *count += more_count;
+}
+
+static void keep_errors(struct checking *k, struct checked *f, const struct policy_problems *p)
+{
+    keep(k, &f->errors, &f->error_count, p->list, p->count);
+    f->more_errors += p->more;
+}
+
+static void keep_warnings(struct checking *k, struct checked *f, const struct policy_problems *p)
+{
+    keep(k, &f->warnings, &f->warning_count, p->list, p->count);
+    f->more_warnings += p->more;
 }
 
 /* A document may lie under any name, but then neither `policy put` nor a
  * directory of policies takes it. */
-static bool check_name(struct cli *c, struct buf *json, const char *file, const char *kind)
+static void check_name(struct checking *k, struct checked *f)
 {
-    struct str name = policy_name_of(str_from(file));
-    if (strcmp(file, "-") == 0 || policy_is_name(name)) return true;
+    struct str name = policy_name_of(str_from(f->file));
+    if (strcmp(f->file, "-") == 0 || policy_is_name(name)) return;
     struct policy_problem p = {.line = 1, .column = 1};
     snprintf(
         p.message, sizeof p.message,
         "its name is to be the policy's, which is 1 to %d of [A-Za-z0-9._-]: no directory of policies takes it so",
         POLICY_NAME_MAX);
-    policy_put_problem(c, json, file, kind, &p);
-    return false;
+    keep(k, &f->warnings, &f->warning_count, &p, 1);
 }
 
-/* What is wrong with a document that can be read, and what is probably wrong; false: it may not be
- * put. `is_strict`: neither may it be where it is only warned of. */
-static bool check_document(struct cli *c, struct buf *json, const char *file, bool is_strict,
-                           const struct policy_document *d)
+static void check_document(struct checking *k, struct checked *f, const struct policy_document *d)
 {
-    struct policy_problems refusals, lints;
-    const char *kind = is_strict ? "error" : "warning";
-    policy_refusals(d, &refusals);
-    policy_lint(d, &lints);
-    bool is_named = check_name(c, json, file, kind);
-    put_problems(c, json, file, "error", &refusals);
-    put_problems(c, json, file, kind, &lints);
-    return refusals.count == 0 && (!is_strict || (is_named && lints.count == 0));
+    struct policy_problems problems;
+    check_name(k, f);
+    policy_refusals(d, &problems);
+    keep_errors(k, f, &problems);
+    policy_lint(d, &problems);
+    keep_warnings(k, f, &problems);
+    f->rules = policy_document_rules(d);
+    f->roles = policy_roles_create(d);
+    k->full |= f->roles == NULL;
 }
 
-static void check_file(struct cli *c, struct buf *json, const char *file, bool is_strict, int *code)
+static void check_file(struct checking *k, struct checked *f, int *code)
 {
     struct policy_document *d = NULL;
     struct policy_problems problems = {0}, again;
     struct str text;
-    int loaded = policy_file_text(c, file, &text);
-    if (loaded == DONE) loaded = policy_text_load(c, file, text, true, &d, &problems);
+    int loaded = policy_file_text(k->c, f->file, &text);
+    if (loaded == DONE) loaded = policy_text_load(k->c, f->file, text, true, &d, &problems);
+    f->is_loaded = loaded == DONE;
     if (loaded != DONE) {
         d = NULL;
-        put_problems(c, json, file, "error", &problems);
+        keep_errors(k, f, &problems);
+        if (*code == DONE || loaded == USAGE) *code = loaded;
     }
     /* Only its tests may have failed, and what it is warned of may say why. */
-    if (problems.count > 0 && policy_text_load(c, file, text, false, &d, &again) != DONE) d = NULL;
-    bool is_good = d == NULL || check_document(c, json, file, is_strict, d);
-    if (loaded == DONE && !is_good) loaded = REFUSED;
-    if (loaded != DONE && (*code == DONE || loaded == USAGE)) *code = loaded;
-    if (loaded == DONE && !c->json) {
-        size_t rules = policy_document_rules(d);
-        fprintf(c->out, "%.*s: valid, %zu rule%s\n", STR_FORMAT(policy_file_shown(c, file)), rules,
-                rules == 1 ? "" : "s");
-    }
-    if (d != NULL) policy_document_release(d);
+    if (problems.count > 0 && policy_text_load(k->c, f->file, text, false, &d, &again) != DONE)
+        d = NULL;
+    if (d == NULL) return;
+    check_document(k, f, d);
+    policy_document_release(d);
+}
+
+static void keep_unknown_role(void *context, const struct policy_unknown_role *u)
+{
+    struct checking *k = context;
+    struct checked *f = &k->all[u->member];
+    if (k->is_set)
+        keep(k, &f->errors, &f->error_count, &u->problem, 1);
+    else
+        keep(k, &f->warnings, &f->warning_count, &u->problem, 1);
+}
+
+/* Files by themselves may be parts of a set, whose other documents define the role. */
+static void check_roles(struct checking *k)
+{
+    struct policy_roles_member *set =
+        arena_array(&k->c->arena, struct policy_roles_member, k->count + 1);
+    for (size_t i = 0; set != NULL && i < k->count; i++)
+        set[i] = (struct policy_roles_member){.roles = k->all[i].roles, .is_new = true};
+    if (set == NULL || !policy_roles_check(NULL, 0, set, k->count, keep_unknown_role, k))
+        k->full = true;
+}
+
+static void put_problems(struct cli *c, struct buf *json, const char *file, const char *kind,
+                         const struct policy_problem *list, size_t count, size_t more)
+{
+    for (size_t i = 0; i < count; i++) policy_put_problem(c, json, file, kind, &list[i]);
+    if (more == 0) return;
+    struct policy_problem rest = {0};
+    snprintf(rest.message, sizeof rest.message, "%zu more %ss are not shown: %d are the most", more,
+             kind, POLICY_PROBLEMS_MAX);
+    policy_put_problem(c, json, file, kind, &rest);
+}
+
+/* Where `is_strict`, what is only warned of is refused, too. */
+static void tell_file(struct checking *k, struct buf *json, const struct checked *f, int *code)
+{
+    struct cli *c = k->c;
+    size_t refused = f->error_count + (k->is_strict ? f->warning_count : 0);
+    put_problems(c, json, f->file, "error", f->errors, f->error_count, f->more_errors);
+    put_problems(c, json, f->file, k->is_strict ? "error" : "warning", f->warnings,
+                 f->warning_count, f->more_warnings);
+    if (refused > 0 && *code == DONE) *code = REFUSED;
+    if (!c->json && f->is_loaded && refused == 0)
+        fprintf(c->out, "%.*s: valid, %zu rule%s\n", STR_FORMAT(policy_file_shown(c, f->file)),
+                f->rules, f->rules == 1 ? "" : "s");
 }
 
 const struct flag policy_check_flags[] = {{"strict", NULL, "refuse what is only warned of, too"},
@@ -107,17 +182,29 @@ const struct flag policy_check_flags[] = {{"strict", NULL, "refuse what is only 
 int policy_run_check(struct cli *c, const struct arguments *a)
 {
     struct policy_files files = {0};
+    struct checking k = {.c = c, .is_strict = argument_given(a, "strict")};
     struct buf json;
     int code = DONE;
-    for (size_t i = 0; i < a->positional_count && code == DONE; i++)
+    for (size_t i = 0; i < a->positional_count && code == DONE; i++) {
         code = policy_files_add(c, a->positionals[i], &files);
+        k.is_set |= policy_is_folder(a->positionals[i]);
+    }
     if (code != DONE) return code;
+    k.all = arena_array(&c->arena, struct checked, files.count + 1);
+    if (k.all == NULL) return cli_complain(c, REFUSED, "there is no memory");
+    for (; k.count < files.count; k.count++) {
+        k.all[k.count].file = files.paths[k.count];
+        check_file(&k, &k.all[k.count], &code);
+    }
+    check_roles(&k);
     buf_init(&json, 64, 256 << 20);
     buf_put_byte(&json, '[');
-    bool is_strict = argument_given(a, "strict");
-    for (size_t i = 0; i < files.count; i++) check_file(c, &json, files.paths[i], is_strict, &code);
+    for (size_t i = 0; i < k.count; i++) {
+        tell_file(&k, &json, &k.all[i], &code);
+        policy_roles_destroy(k.all[i].roles);
+    }
     buf_put_byte(&json, ']');
-    if (json.overflow)
+    if (json.overflow || k.full)
         code = cli_complain(c, REFUSED, "there is not enough memory for all of these");
     else if (c->json)
         print_json(c, buf_view(&json));

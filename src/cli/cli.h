@@ -130,6 +130,8 @@ struct reply {
 
 /* DONE: 2xx, an answer to read. Else it has been told: REFUSED, USAGE (no key), UNREACHABLE. */
 int cli_call(struct cli *c, const struct request *r, struct reply *ret);
+/* An answer's list of problems of policies, each on a line; `kind` is "warning: " or "". */
+void cli_tell_problems(struct cli *c, const char *kind, const struct json *list);
 
 struct str side_address(const struct cli *c, enum side side);
 

@@ -105,6 +105,28 @@ static void look_at_checks(struct visit *v, enum side side, const struct json *c
     }
 }
 
+/* Policies in force that would be refused if they were put today. */
+static void look_at_refusals(struct visit *v, const struct json *refused)
+{
+    const struct json *list = json_get(refused, STR("policies"));
+    uint64_t count = json_u64(refused, STR("count"), 0), told = 0;
+    for (const struct json *p = json_is_array(list) ? list->child : NULL; p != NULL; p = p->next) {
+        found(
+            v, NOTE, "policy",
+            "%.*s is in force, and would be refused if it were put today: line %llu, %.*s: %.*s. "
+            "Correct it before it is next put; writ policy put NAME FILE --dry-run tells all of it",
+            STR_FORMAT(member_shown(v->c, p, "policy")),
+            (unsigned long long)json_u64(p, STR("line"), 0),
+            STR_FORMAT(member_shown(v->c, p, "path")),
+            STR_FORMAT(member_shown(v->c, p, "problem")));
+        told++;
+    }
+    if (count > told)
+        found(v, NOTE, "policy",
+              "%llu more policies would be refused; the platform's log names them",
+              (unsigned long long)(count - told));
+}
+
 static void look_at_program(struct visit *v, enum side side)
 {
     struct reply reply;
@@ -135,6 +157,8 @@ static void look_at_program(struct visit *v, enum side side)
     found(v, FINE, program[side], "%.*s %.*s answers at %.*s%s", STR_FORMAT(service),
           STR_FORMAT(version), STR_FORMAT(address), well ? ", and is well" : "");
     look_at_checks(v, side, json_get(reply.root, STR("checks")));
+    const struct json *refused = json_get(reply.root, STR("policies_refused_when_put"));
+    if (json_is_object(refused)) look_at_refusals(v, refused);
     look_at_clock(v, side, reply.date);
     code = get(v, side, "/readyz", true, &reply);
     if (code != DONE)

@@ -36,6 +36,7 @@ static const char *in_force_shown(const struct reply *reply)
 
 static void put_text(struct cli *c, const struct reply *reply, bool dry_run)
 {
+    cli_tell_problems(c, "warning: ", json_get(reply->root, STR("warnings")));
     struct str name = member_shown(c, reply->root, "name"),
                version = member_shown(c, reply->root, "version");
     if (dry_run) {
@@ -63,22 +64,28 @@ static int put_body(struct cli *c, const struct arguments *a, struct str content
     return out->overflow ? cli_complain(c, REFUSED, "the document is too large") : DONE;
 }
 
-/* Where a shell made two files of *.yaml, the first would be the name of the second's text. */
+/* Where a shell made two files of *.yaml, the first is no name of the second's text. */
 static bool is_file_of_document(struct str word)
 {
     return policy_name_of(word).size < word.size && access(word.bytes, F_OK) == 0;
 }
 
+static bool is_set(const struct arguments *a)
+{
+    bool names_folder = false;
+    for (size_t i = 0; i < a->positional_count; i++)
+        names_folder |= policy_is_folder(a->positionals[i]);
+    return names_folder || a->positional_count > 2 || argument_given(a, "delete") ||
+           (a->positional_count == 2 && is_file_of_document(argument_at(a, 0)));
+}
+
 static int policy_put(struct cli *c, const struct arguments *a)
 {
+    if (is_set(a)) return policy_put_set(c, a);
     struct str file = a->positional_count == 2 ? argument_at(a, 1) : argument_at(a, 0), content;
     struct str name = a->positional_count == 2 ? argument_at(a, 0) : policy_name_of(file);
     if (a->positional_count == 1 && str_equal(file, STR("-")))
         return cli_complain(c, USAGE, "standard input has no name: writ policy put NAME -");
-    if (a->positional_count == 2 && is_file_of_document(name))
-        return cli_complain(
-            c, USAGE, "%s is a file, and not the name of a policy: give one document at a time",
-            name.bytes);
     if (argument_given(a, "active") && argument_given(a, "inactive"))
         return cli_complain(c, USAGE, "--active and --inactive exclude each other");
     int code = file_text(c, file, LIMIT_POLICY_BODY_BYTES, &content);
@@ -92,6 +99,7 @@ static int policy_put(struct cli *c, const struct arguments *a)
     policy_target(c, &target, name, "");
     bool dry_run = argument_given(a, "dry-run");
     if (dry_run) target_query(&target, "dry_run", STR("true"));
+    if (argument_given(a, "force")) target_query(&target, "force", STR("true"));
     struct request r = {.side = SIDE_PLATFORM,
                         .method = "PUT",
                         .target = target_text(&target),
@@ -110,10 +118,11 @@ static int policy_put(struct cli *c, const struct arguments *a)
 /* ---- get, list, versions ---- */
 
 static int fetch(struct cli *c, const char *method, struct str name, const char *more,
-                 struct str body, struct reply *reply)
+                 struct str body, bool force, struct reply *reply)
 {
     struct target target;
     policy_target(c, &target, name, more);
+    if (force) target_query(&target, "force", STR("true"));
     struct request r = {
         .side = SIDE_PLATFORM, .method = method, .target = target_text(&target), .body = body};
     return cli_call(c, &r, reply);
@@ -134,7 +143,7 @@ static int policy_get(struct cli *c, const struct arguments *a)
     if (!str_is_absent(version) && !str_to_u64(version, &number)) return not_a_version(c, version);
     if (!str_is_absent(version)) buf_printf(&more, "/versions/%llu", (unsigned long long)number);
     buf_put_byte(&more, '\0');
-    int code = fetch(c, "GET", argument_at(a, 0), more.bytes, (struct str){0}, &reply);
+    int code = fetch(c, "GET", argument_at(a, 0), more.bytes, (struct str){0}, false, &reply);
     if (code != DONE) return code;
     if (c->json) {
         print_json(c, reply.body);
@@ -203,7 +212,8 @@ static int policy_rollback(struct cli *c, const struct arguments *a)
     uint64_t version;
     if (!str_to_u64(argument_at(a, 1), &version)) return not_a_version(c, argument_at(a, 1));
     buf_printf(&body, "{\"version\":%llu}", (unsigned long long)version);
-    int code = fetch(c, "POST", argument_at(a, 0), "/rollback", buf_view(&body), &reply);
+    int code = fetch(c, "POST", argument_at(a, 0), "/rollback", buf_view(&body),
+                     argument_given(a, "force"), &reply);
     if (code != DONE) return code;
     if (c->json)
         print_json(c, reply.body);
@@ -217,7 +227,8 @@ static int policy_rollback(struct cli *c, const struct arguments *a)
 static int policy_delete(struct cli *c, const struct arguments *a)
 {
     struct reply reply;
-    int code = fetch(c, "DELETE", argument_at(a, 0), "", (struct str){0}, &reply);
+    int code = fetch(c, "DELETE", argument_at(a, 0), "", (struct str){0},
+                     argument_given(a, "force"), &reply);
     if (code != DONE) return code;
     if (c->json)
         print_json(c, reply.body);
@@ -228,6 +239,11 @@ static int policy_delete(struct cli *c, const struct arguments *a)
 
 /* ---- the rows ---- */
 
+#define FORCE_FLAG                                                                                 \
+    {                                                                                              \
+        "force", NULL, "also where a rule then names a role that no document defines"              \
+    }
+
 static const struct flag page_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
 static const struct flag put_flags[] = {
     {"description", "TEXT", "what it is for"},
@@ -235,20 +251,25 @@ static const struct flag put_flags[] = {
     {"inactive", NULL, "store it without putting it in force"},
     {"new", NULL, "only if there is none of that name"},
     {"if-match", "ETAG", "only if it is still the one with this ETag"},
+    {"delete", "NAMES", "also delete these (a,b), in the same change"},
     {"dry-run", NULL, "validate, and tell what would change"},
+    FORCE_FLAG,
     {NULL, NULL, NULL}};
+static const struct flag force_flags[] = {FORCE_FLAG, {NULL, NULL, NULL}};
 
 const struct command policy_commands[] = {
-    {"policy", "put", "[NAME] FILE", "put a document in force",
+    {"policy", "put", "[NAME] FILE|DIR …", "put a document, or a set of them, in force",
      "FILE is YAML or JSON; - is standard input, which needs a NAME. Without NAME it is the file's name\n"
-     "without its ending.\n"
+     "without its ending. A directory, or several files, are one change: all of it comes into force, or\n"
+     "nothing. Documents that are not named stay; --delete takes some away in the same change.\n"
      "An invalid document changes nothing; every mistake is told with line and column.",
-     put_flags, 1, 2, policy_put},
+     put_flags, 1, POSITIONALS_MAX, policy_put},
     {"policy", "get", "NAME [VERSION]", "print a document", NULL, NULL, 1, 2, policy_get},
     {"policy", "list", "", "show the documents of the tenant", NULL, page_flags, 0, 0, policy_list},
     {"policy", "check", "FILE|DIR …", "validate documents, without a platform",
-     "Runs their tests, and warns of what is legal and probably wrong. Exit status 1 where one is\n"
-     "refused, with --strict also where one is warned of.",
+     "Runs their tests, and warns of what is legal and probably wrong. A directory is a whole set: a\n"
+     "role that a rule names and none of its documents defines is an error; of files, a warning. Exit\n"
+     "status 1 where one is refused, with --strict also where one is warned of.",
      policy_check_flags, 1, POSITIONALS_MAX, policy_run_check},
     {"policy", "test", "FILE|DIR …", "run the documents' own tests, without a platform",
      "Each document's tests run with it alone. A directory stands for all documents in it and below.\n"
@@ -277,9 +298,9 @@ const struct command policy_commands[] = {
     {"policy", "versions", "NAME", "show a document's history", NULL, page_flags, 1, 1,
      policy_versions},
     {"policy", "rollback", "NAME VERSION", "make the text of an old version the newest again",
-     "What is not active stays so.", NULL, 2, 2, policy_rollback},
-    {"policy", "delete", "NAME", "take a document out of force; its history stays", NULL, NULL, 1,
-     1, policy_delete},
+     "What is not active stays so.", force_flags, 2, 2, policy_rollback},
+    {"policy", "delete", "NAME", "take a document out of force; its history stays", NULL,
+     force_flags, 1, 1, policy_delete},
     {"policy", "explain", "[ACTION]", "show why each rule applies or not, and what would allow it",
      "Asks the engine without deciding anything; what is masked in records is masked here. Of a\n"
      "condition it tells the parts that decided, with their values. Needs a key with policy_admin,\n"

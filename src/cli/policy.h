@@ -8,6 +8,7 @@
 /* "a/payments.yaml" → "payments". */
 struct str policy_name_of(struct str path);
 
+int policy_put_set(struct cli *c, const struct arguments *a);     /* policy_apply.c */
 int policy_run_check(struct cli *c, const struct arguments *a);   /* check.c */
 int policy_run_test(struct cli *c, const struct arguments *a);    /* policy_test.c */
 int policy_run_diff(struct cli *c, const struct arguments *a);    /* policy_diff.c */
@@ -28,6 +29,8 @@ struct policy_files {
 /* Adds FILE, or all documents in the folder of that name and below.
  * Complains itself: DONE or a code. */
 int policy_files_add(struct cli *c, const char *path, struct policy_files *files);
+
+bool policy_is_folder(const char *path); /* "-" is none */
 
 /* The document of a file ("-": standard input), to be released. REFUSED: it is none, its problems
  * say why (or it has been told); USAGE: it cannot be read, which has been told. */

@@ -81,12 +81,16 @@ static int add_folder(struct cli *c, const char *path, unsigned depth, struct po
     return code;
 }
 
-int policy_files_add(struct cli *c, const char *path, struct policy_files *files)
+bool policy_is_folder(const char *path)
 {
     struct stat about;
+    return strcmp(path, "-") != 0 && stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+int policy_files_add(struct cli *c, const char *path, struct policy_files *files)
+{
     size_t before = files->count;
-    if (strcmp(path, "-") == 0 || stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
-        return add(c, files, path);
+    if (!policy_is_folder(path)) return add(c, files, path);
     int code = add_folder(c, path, 0, files);
     if (code == DONE && files->count == before)
         return cli_complain(c, USAGE, "%s holds no documents (*.yaml, *.yml, *.json)", path);

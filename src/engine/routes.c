@@ -165,6 +165,8 @@ const struct http_route engine_routes[] = {
     FORWARD_LARGE(HTTP_PUT, "/api/v1/policies/{name}", HTTP_BODY_JSON, LIMIT_POLICY_BODY_BYTES,
                   policy_roles),
     FORWARD(HTTP_DELETE, "/api/v1/policies/{name}", HTTP_BODY_NONE, 0),
+    FORWARD_LARGE(HTTP_POST, "/api/v1/policies:apply", HTTP_BODY_JSON, LIMIT_POLICY_SET_BODY_BYTES,
+                  policy_roles),
     FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions/{n}", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_POST, "/api/v1/policies/{name}/rollback", HTTP_BODY_JSON, 0),

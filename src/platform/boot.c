@@ -152,6 +152,7 @@ enum err platform_create(const struct config *c, struct platform **ret, struct f
     check(p != NULL);
     p->config = c;
     p->loop = loop_create();
+    p->book = policy_book_create();
     list_init(&p->bundle_waits);
     list_init(&p->followers.waits);
     bell_start(p->loop, &p->wake, woken);
@@ -220,6 +221,7 @@ void platform_destroy(struct platform *p)
     work_stop(p->work);
     work_destroy(p->work);
     watch_destroy(p->watch);
+    policy_book_destroy(p->book);
     consumer_stop(p->consumer);
     keeper_destroy(p->keeper);
     if (p->server != NULL) {

@@ -2,6 +2,7 @@
 #include "platform/platform.h"
 
 #include "api/operations.h"
+#include "base/check.h"
 #include "pipeline/ingest/store.h"
 
 /* What is asked here waits for no store: it is looked at each second (checks_tick), and these
@@ -83,6 +84,9 @@ void healthz_handle(void *context, struct http_exchange *x)
     buf_put_literal(&b, "{\"checks\":{");
     put_checks(&c, p);
     buf_put_byte(&b, '}');
+    if (p->policy_report.is_complete)
+        buf_printf(&b, ",\"policies_refused_when_put\":{\"count\":%zu,%s",
+                   p->policy_report.documents, p->policy_report.json);
     checks_put_end(&c, &b, "writ-platform");
     api_reply(&p->api, x, 200, buf_view(&b), (struct str){0});
     buf_fini(&b);
@@ -154,6 +158,45 @@ static void look_at_store(struct platform *p)
         job_destroy(j); /* the readers have a thousand other questions: the next second will do */
 }
 
+/* ---- what would be refused of what is in force ---- */
+
+struct report_detail {
+    struct policy_report before, report;
+};
+
+static void make_report(struct job *j, struct store *s)
+{
+    struct report_detail *d = j->detail;
+    j->err = policy_report_make(j->platform->book, s, &d->before, &d->report, &j->fault);
+}
+
+static void report_made(struct job *j)
+{
+    struct platform *p = j->platform;
+    const struct report_detail *d = j->detail;
+    p->is_reporting = false;
+    if (j->err == ERR_OK && d->report.is_complete) {
+        p->policy_report = d->report;
+        metric_set(p->sheet, METRIC_POLICIES_REFUSED_WHEN_PUT, d->report.documents);
+    }
+    job_destroy(j);
+}
+
+/* Whenever the store has moved. Each look loads some of what is new, and nothing twice. */
+static void report_tick(struct platform *p)
+{
+    const struct policy_report *r = &p->policy_report;
+    if (p->is_reporting || (r->is_complete && r->revision >= p->revision)) return;
+    struct job *j = job_create(p, NULL, make_report);
+    struct report_detail *d = job_detail(j, struct report_detail);
+    check(d != NULL);
+    d->before = *r;
+    j->done = report_made;
+    j->is_check = true;
+    p->is_reporting = job_queue(j, QUEUE_READER);
+    if (!p->is_reporting) job_destroy(j);
+}
+
 void checks_tick(struct platform *p)
 {
     struct unprovable unprovable =
@@ -165,6 +208,7 @@ void checks_tick(struct platform *p)
     put_checks(&c, p);
     buf_fini(&unread);
     look_at_store(p);
+    report_tick(p);
 }
 
 void config_check_handle(void *context, struct http_exchange *x)

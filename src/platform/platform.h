@@ -21,6 +21,7 @@
 #include "pipeline/ingest/consume.h"
 #include "platform/followers.h"
 #include "platform/keeper.h"
+#include "platform/policy_set.h"
 #include "platform/watch.h"
 #include "platform/work.h"
 
@@ -56,7 +57,10 @@ struct platform {
     struct forward *forward; /* NULL: no engine is configured */
     struct work *work;
     struct keeper *keeper;
-    struct watch *watch; /* of policies.dir; NULL: not configured */
+    struct policy_book *book;           /* of documents in force */
+    struct policy_report policy_report; /* the last whole one */
+    bool is_reporting;                  /* the next is being made */
+    struct watch *watch;                /* of policies.dir; NULL: not configured */
     /* of Kafka's topic; NULL: not configured. Set before the threads that ask it */
     struct consumer *consumer;
     struct metrics_sheet *sheet; /* the reactor's */
@@ -124,7 +128,8 @@ void policy_delete_handle(void *context, struct http_exchange *x);
 void policy_versions_handle(void *context, struct http_exchange *x);
 void policy_version_handle(void *context, struct http_exchange *x);
 void policy_rollback_handle(void *context, struct http_exchange *x);
-void key_list_handle(void *context, struct http_exchange *x); /* key.c */
+void policy_apply_handle(void *context, struct http_exchange *x); /* policy_apply_route.c */
+void key_list_handle(void *context, struct http_exchange *x);     /* key.c */
 void key_create_handle(void *context, struct http_exchange *x);
 void key_revoke_handle(void *context, struct http_exchange *x);
 void key_rotate_handle(void *context, struct http_exchange *x);

@@ -9,6 +9,7 @@
 #include "event/event.h"
 #include "pipeline/ingest/policy_store.h"
 #include "platform/platform.h"
+#include "platform/policy_apply.h"
 
 struct policy_detail {
     struct policy_change change;
@@ -16,6 +17,7 @@ struct policy_detail {
     uint64_t version; /* asked for; of a change: put its text in force again, 0: the change's own */
     uint64_t limit, cursor;
     struct policy_problems problems; /* what is wrong, or what is worth a warning */
+    struct set_guard guard;
 };
 
 /* ---- telling problems ---- */
@@ -64,6 +66,7 @@ static void check_content(struct job *j, struct policy_detail *d, struct str con
         j->err = fault_plain(&j->fault, err);
         return;
     }
+    policy_book_note(j->platform->book, document);
     policy_refusals(document, &d->problems); /* none but of a rollback */
     policy_lint(document, &lints);
     policy_problems_join(&d->problems, &lints);
@@ -96,6 +99,19 @@ static void add_remarks(struct job *j, const struct policy_detail *d, const stru
     buf_put_byte(&j->reply, '}');
 }
 
+/* What the set that results lacks, beside the fault that tells the first of it. */
+static void tell_lacking(struct job *j, const struct set_guard *g)
+{
+    const struct fault plain = j->fault;
+    if (j->err == ERR_INVALID_POLICY)
+        fault_set(&j->fault, j->err, "/content", "content: %s", plain.text);
+    buf_clear(&j->reply);
+    if ((j->err != ERR_INVALID_POLICY && j->err != ERR_ROLE_IN_USE) || g->problem_count == 0)
+        return;
+    buf_put_literal(&j->reply, ",\"details\":");
+    set_problems_put(&j->reply, g->problems, g->problem_count);
+}
+
 static void change_work(struct job *j, struct store *s)
 {
     struct policy_detail *d = j->detail;
@@ -105,7 +121,7 @@ static void change_work(struct job *j, struct store *s)
                  ? policy_store_rollback(s, c, d->version, &j->actor, &j->reply, &result, &j->fault)
                  : policy_store_put(s, c, &j->actor, &j->reply, &result, &j->fault);
     if (j->err != ERR_OK) {
-        buf_clear(&j->reply);
+        tell_lacking(j, &d->guard);
         return;
     }
     add_remarks(j, d, &result);
@@ -177,6 +193,15 @@ static enum err policy_job(struct job *j, const struct http_exchange *x, const s
     return ERR_OK;
 }
 
+/* ?force=true: a role that is missing then is no obstacle. */
+static enum err guard_change(struct job *j, const struct http_exchange *x)
+{
+    struct policy_detail *d = j->detail;
+    set_guard_init(&d->guard, j->platform->book);
+    d->change.guard = &d->guard.guard;
+    return api_flag(x, STR("force"), &d->guard.force, &j->fault);
+}
+
 /* The same for a change: not of what a file of policies.dir puts in force, neither as the reactor
  * knows it now nor as the writer finds it then. */
 static enum err policy_change_job(struct job *j, const struct http_exchange *x,
@@ -184,6 +209,7 @@ static enum err policy_change_job(struct job *j, const struct http_exchange *x,
 {
     enum err err = policy_job(j, x, body);
     struct policy_detail *d = j->detail;
+    if (err == ERR_OK) err = guard_change(j, x);
     if (err != ERR_OK) return err;
     return watch_permits(j->platform->watch, j->tenant, d->change.name, deletes,
                          &d->change.condition, &j->fault);
@@ -244,6 +270,7 @@ void policy_put_handle(void *context, struct http_exchange *x)
     if (err == ERR_OK) err = api_flag(x, STR("dry_run"), &dry_run, &j->fault);
     if (err == ERR_OK)
         err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body, false);
+    if (err == ERR_OK && dry_run) err = guard_change(j, x);
     if (err == ERR_OK) err = read_put(j, j->detail, body);
     if (err == ERR_OK) ((struct policy_detail *)j->detail)->change.dry_run = dry_run;
     j->done = change_checked;
@@ -301,7 +328,10 @@ static void delete_work(struct job *j, struct store *s)
     struct policy_detail *d = j->detail;
     struct policy_result result;
     j->err = policy_store_delete(s, &d->change, &j->actor, &result, &j->fault);
-    if (j->err != ERR_OK) return;
+    if (j->err != ERR_OK) {
+        tell_lacking(j, &d->guard);
+        return;
+    }
     j->revision = result.revision;
     buf_put_literal(&j->reply, "{\"deleted\":true}");
 }

@@ -231,7 +231,8 @@ enum err watch_scan_apply(struct watch_scan *s, struct store *store, const struc
                           struct fault *f)
 {
     if (s->step_count == 0) return ERR_OK;
-    enum err err = policy_store_apply(store, s->steps, s->step_count, by, f);
+    struct policy_batch batch = {.steps = s->steps, .count = s->step_count};
+    enum err err = policy_store_apply(store, &batch, by, f);
     if (err != ERR_OK) {
         watch_scan_refuse(s, f->text);
         return err;

@@ -77,6 +77,30 @@ enum err policy_load_untested(struct str name, struct str text, struct policy_do
  * in spite of it. A new refusal is a row in refusal.c. */
 void policy_refusals(const struct policy_document *d, struct policy_problems *ret);
 
+/* Which roles a document defines and which its rules name (`roles`, `review.by`, the literals of
+ * conditions that are compared with `roles`): what is needed of it to check a set. Immutable. */
+struct policy_roles;
+struct policy_roles *policy_roles_create(const struct policy_document *d); /* NULL: no memory */
+void policy_roles_destroy(struct policy_roles *p);
+
+struct policy_roles_member {
+    const struct policy_roles *roles; /* NULL: neither defines nor names any */
+    bool is_new;                      /* every role that it names has to be defined */
+};
+/* A role that a rule names and no document of the set defines. */
+struct policy_unknown_role {
+    size_t member; /* of `after` */
+    struct str rule_id, role;
+    bool is_taken_away; /* it was defined before: by a document that is gone or another now */
+    struct policy_problem problem;
+};
+/* Tells of each in the set `after`: of new members all that are not defined, of the others those that
+ * `before` still defined. Shadow documents' roles count for shadow documents only. False: no memory. */
+bool policy_roles_check(const struct policy_roles_member *before, size_t before_count,
+                        const struct policy_roles_member *after, size_t after_count,
+                        void (*each)(void *context, const struct policy_unknown_role *u),
+                        void *context);
+
 /* Lints: legal and probably wrong. */
 void policy_lint(const struct policy_document *d, struct policy_problems *ret);
 

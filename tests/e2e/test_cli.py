@@ -72,16 +72,42 @@ def test_a_fault_in_a_document_is_told_with_its_path_once(writ, tmp_path):
 
 
 def test_what_is_put_has_the_name_that_was_meant(writ, tmp_path):
-    """Standard input has none, and of two files the first is no name for the second's text."""
+    """Standard input has none, and of two files the first is no name for the second's text: they are a set."""
     for name in ("one.yaml", "two.yaml"):
         (tmp_path / name).write_text(ALLOW)
-    for words in (["-"], [tmp_path / "one.yaml", tmp_path / "two.yaml"]):
-        assert writ("policy", "put", *words, stdin=ALLOW, check=2).stderr
+    assert writ("policy", "put", "-", stdin=ALLOW, check=2).stderr
     done = subprocess.run([harness.BIN / "writ", "policy", "put", "one.yaml", "two.yaml"], cwd=tmp_path, capture_output=True, text=True,
                           env={"WRIT_KEY": writ.tenant.admin, "WRIT_PLATFORM": writ.tenant.stack.platform.url})
-    assert done.returncode == 2 and "one.yaml" in done.stderr, done
-    assert json.loads(writ("policy", "list", "--json", check=0).stdout)["count"] == 0
+    assert done.returncode == 0 and done.stdout == "one is created, as version 1.\ntwo is created, as version 1.\n", done
+    assert {p["name"] for p in json.loads(writ("policy", "list", "--json", check=0).stdout)["policies"]} == {"one", "two"}
     writ("policy", "put", "base", "-", stdin=ALLOW, check=0)
+
+
+def test_a_directory_is_put_as_one_change(writ, tmp_path):
+    folder = tmp_path / "policies"
+    (folder / "team").mkdir(parents=True)
+    denies = 'rules:\n  - {id: no-drop, roles: [contractor], actions: [drop], decision: deny}\n'
+    (folder / "denies.yaml").write_text(denies)
+    (folder / "team" / "roles.yaml").write_text("roles: {contractor: [erin]}\n")
+    (folder / "star.yaml").write_text(ALLOW)
+    told = writ("policy", "put", folder, "--dry-run", check=0)
+    assert told.stdout == ("denies would be created, as version 1.\nstar would be created, as version 1.\n"
+                           "roles would be created, as version 1.\nNothing was changed.\n")
+    done = writ("policy", "put", folder, check=0)
+    assert done.stdout == "denies is created, as version 1.\nstar is created, as version 1.\nroles is created, as version 1.\n"
+    assert "  warning: star: line 2, column 26: rules[0].agents[0]: a bare * allows every agent, also those to come\n" in done.stderr
+    assert writ("policy", "put", folder, check=0).stdout == "3 policies are unchanged.\n"
+    (folder / "denies.yaml").write_text(denies.replace("contractor", "contracter"))
+    done = writ("policy", "put", folder, check=1)
+    assert '  denies: line 2, column 5: rules[0].roles[0]: no document defines the role "contracter"; did you mean "contractor"?\n' in done.stderr
+    done = writ("policy", "delete", "roles", check=1)
+    assert 'rule no-drop of policy denies names the role "contractor"' in done.stderr
+    assert writ("policy", "put", folder, "--force", check=0).stdout == "denies is updated, as version 2.\n2 policies are unchanged.\n"
+    writ("policy", "put", folder / "star.yaml", "--delete", "roles,denies", check=0)
+    assert [p["name"] for p in json.loads(writ("policy", "list", "--json", check=0).stdout)["policies"]] == ["star"]
+    (folder / "team" / "star.yaml").write_text(ALLOW)
+    assert "are both the policy star" in writ("policy", "put", folder, check=2).stderr
+    assert "--new is for one document" in writ("policy", "put", folder, "--new", check=2).stderr
 
 
 def test_check_and_test_need_no_platform(tmp_path, stack):

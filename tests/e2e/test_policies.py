@@ -306,3 +306,168 @@ def test_a_key_for_every_tenant_names_one(tenant, stack):
             refused(wire.post("/api/v1/keys", {"name": "n", "owner": "o", "roles": ["agent"], name: "t" * 257}), 400, "out_of_range", f"/{name}")
         refused(wire.post("/api/v1/keys/key_00000000000000000000000000/rotate", {"tenant_id": "t" * 257}), 400, "out_of_range", "/tenant_id")
         assert wire.get(f"/api/v1/policies?tenant_id={tenant.name}").status == 200
+
+
+# ---- sets: several policies as one change, and the roles that they share ----
+
+ROLES = "roles: {contractor: [erin], finance: [dave]}\n"
+
+
+def deny_role(role, name="no-drop"):
+    return f'rules:\n  - {{id: {name}, roles: [{role}], actions: ["drop_*"], decision: deny}}\n'
+
+
+def apply(tenant, policies=(), delete=(), query="", key=None, status=200):
+    body = {"policies": [{"name": name, "content": text} for name, text in dict(policies).items()], "delete": list(delete)}
+    with at(tenant, key) as wire:
+        reply = wire.post(f"/api/v1/policies:apply{query}", body)
+    assert reply.status == status, reply
+    return reply.json
+
+
+def changes(answer):
+    return {p["name"]: p["change"] for p in answer["policies"]}
+
+
+def in_force(tenant):
+    with at(tenant) as wire:
+        return {p["name"]: p["content"] for p in wire.get("/api/v1/policies").json["policies"]}
+
+
+def test_a_misspelled_role_is_refused_with_its_place(tenant):
+    answer = refused(tenant.put("base", ROLES + deny_role("contracter")), 400, "invalid_policy", "/content")
+    assert answer["error"] == ('content: base: line 3 (rules[0].roles[0]): no document defines the role "contracter"; did you mean "contractor"?')
+    assert answer["details"] == [{"policy": "base", "path": "rules[0].roles[0]", "line": 3, "column": 5,
+                                  "message": 'roles[0]: no document defines the role "contracter"; did you mean "contractor"?'}]
+    refused(tenant.put("base", ROLES + deny_role("contracter"), query="?dry_run=true"), 400, "invalid_policy")
+    assert in_force(tenant) == {}
+
+
+@pytest.mark.parametrize("rule, path", [
+    ("roles: [finence], actions: [x], decision: deny", "rules[0].roles[0]"),
+    ("roles: [finance, finence], users: [u], actions: [x], decision: allow", "rules[0].roles[1]"),
+    ("actions: [x], decision: human_review, review: {by: [finence]}", "rules[0].review.by[0]"),
+    ("actions: [x], decision: deny, when: \"'finence' in roles\"", "rules[0].when"),
+    ("actions: [x], decision: deny, when: \"!(['finance', 'finence'].exists(r, r in roles))\"", "rules[0].when"),
+])
+def test_every_place_that_names_a_role_is_checked(tenant, rule, path):
+    text = f"rules:\n  - {{id: a, {rule}}}\n"
+    answer = refused(tenant.put("base", ROLES + text), 400, "invalid_policy")
+    assert [d["path"] for d in answer["details"]] == [path]
+    assert tenant.put("base", ROLES + text.replace("finence", "finance")).status == 201
+    assert tenant.put("apart", text.replace("finence", "contractor")).status == 201  # another document's role
+    assert tenant.put("off", text, is_active=False).status == 201                   # not in the set
+    refused(tenant.put("off", text, is_active=True), 400, "invalid_policy")
+
+
+def test_a_set_comes_into_force_as_one_or_not_at_all(tenant):
+    assert refused(tenant.put("denies", deny_role("contractor")), 400, "invalid_policy")
+    answer = apply(tenant, {"denies": deny_role("contractor"), "roles": ROLES})
+    assert changes(answer) == {"denies": "created", "roles": "created"} and answer["warnings"] == [] and answer["dry_run"] is False
+    assert changes(apply(tenant, {"denies": deny_role("contractor"), "roles": ROLES}, ["nothing"])) == {
+        "denies": "unchanged", "roles": "unchanged", "nothing": "unchanged"}
+    before = in_force(tenant)
+    answer = apply(tenant, {"roles": "roles: {other: [erin]}\n", "more": ALLOW, "broken": ALLOW.replace("allow}", "alow}")}, status=400)
+    assert answer["code"] == "invalid_policy" and answer["field"] == "/policies/2/content"
+    assert [d["policy"] for d in answer["details"]] == ["broken"] and answer["details"][0]["path"] == "rules[0].decision"
+    assert in_force(tenant) == before
+    # A move of a rule from one document to another, and a role with it.
+    moved = {"denies": deny_role("contractor") + ROLES}
+    assert changes(apply(tenant, moved, ["roles"], query="?dry_run=true")) == {"denies": "updated", "roles": "deleted"}
+    assert in_force(tenant) == before
+    assert changes(apply(tenant, moved, ["roles"])) == {"denies": "updated", "roles": "deleted"}
+    assert in_force(tenant) == moved
+
+
+def test_what_takes_away_a_role_that_is_still_named_is_refused_by_rule_and_document(tenant):
+    apply(tenant, {"roles": ROLES, "denies": deny_role("contractor"), "base": ALLOW})
+    named = 'rule no-drop of policy denies names the role "contractor", which no document defines'
+    with at(tenant) as wire:
+        for reply in (wire.delete("/api/v1/policies/roles"), wire.put("/api/v1/policies/roles", {"content": "roles: {a: [b]}\n"}),
+                      wire.put("/api/v1/policies/roles", {"content": ROLES, "is_active": False}),
+                      wire.post("/api/v1/policies:apply", {"delete": ["roles"]})):
+            answer = refused(reply, 409, "role_in_use")
+            assert answer["error"].startswith(named), answer
+            assert [(d["policy"], d["path"]) for d in answer["details"]] == [("denies", "rules[0].roles[0]")]
+        assert wire.put("/api/v1/policies/roles", {"content": "roles: {contractor: [zoe]}\n"}).status == 200
+        assert wire.delete("/api/v1/policies/base").status == 200
+        # A rollback obeys the same rule.
+        assert wire.put("/api/v1/policies/denies", {"content": DENY}).status == 200
+        assert wire.put("/api/v1/policies/roles", {"content": "roles: {a: [b]}\n"}).status == 200
+        refused(wire.post("/api/v1/policies/denies/rollback", {"version": 1}), 400, "invalid_policy")
+        assert wire.post("/api/v1/policies/roles/rollback", {"version": 1}).status == 200
+        assert wire.post("/api/v1/policies/denies/rollback", {"version": 1}).status == 200
+
+
+def test_force_does_it_and_the_record_says_so(tenant):
+    apply(tenant, {"roles": ROLES, "denies": deny_role("contractor")})
+    with at(tenant) as wire:
+        assert wire.delete("/api/v1/policies/roles?force=true").status == 200
+        assert wire.put("/api/v1/policies/typo?force=true", {"content": deny_role("contracter", "typo")}).status == 201
+        # What was so before is no obstacle to a change of something else.
+        assert wire.put("/api/v1/policies/base", {"content": ALLOW}).status == 201
+        assert wire.delete("/api/v1/policies/denies?force=true").status == 200
+        assert wire.delete("/api/v1/policies/typo").status == 200
+    with at(tenant, tenant.auditor) as wire:
+        events = [e for e in wire.get("/api/v1/audit?limit=20").json["events"] if e["kind"].startswith("policy.")]
+    told = [(e["kind"], e["policy_name"], e.get("reason")) for e in reversed(events)]
+    assert told[2:] == [
+        ("policy.deleted", "roles", 'forced: rule no-drop of policy denies names the role "contractor", which no document defines'),
+        ("policy.put", "typo", 'forced: rule typo of policy typo names the role "contracter", which no document defines'),
+        ("policy.put", "base", ""), ("policy.deleted", "denies", ""), ("policy.deleted", "typo", "")]
+
+
+@pytest.mark.parametrize("body, code, field", [
+    ({}, "missing_member", "/policies"),
+    ({"policies": {}}, "wrong_type", "/policies"),
+    ({"policies": [1]}, "wrong_type", "/policies/0"),
+    ({"policies": [{"content": ALLOW}]}, "missing_member", "/policies/0/name"),
+    ({"policies": [{"name": "a/b", "content": ALLOW}]}, "bad_value", "/policies/0/name"),
+    ({"policies": [{"name": "a"}]}, "missing_member", "/policies/0/content"),
+    ({"policies": [{"name": "a", "content": 1}]}, "wrong_type", "/policies/0/content"),
+    ({"policies": [{"name": "a", "content": ALLOW, "active": True}]}, "bad_value", "/policies/0/active"),
+    ({"policies": [{"name": "a", "content": "#" + "x" * (1 << 20)}]}, "out_of_range", "/policies/0/content"),
+    ({"policies": [{"name": "a", "content": ALLOW}, {"name": "a", "content": DENY}]}, "bad_value", "/policies/1/name"),
+    ({"policies": [{"name": "a", "content": ALLOW}], "delete": ["a"]}, "bad_value", "/delete/0"),
+    ({"policies": [{"name": "a", "content": ALLOW, "is_active": 1}]}, "wrong_type", "/policies/0/is_active"),
+    ({"delete": [f"p{i}" for i in range(1025)]}, "out_of_range", "/delete"),
+    ({"policies": [], "deletes": ["a"]}, "bad_value", "/deletes"),
+])
+def test_a_wrong_apply_is_named(tenant, body, code, field):
+    with at(tenant) as wire:
+        refused(wire.post("/api/v1/policies:apply", body), 400, code, field)
+
+
+def test_apply_through_the_engine_and_by_whom(tenant):
+    with tenant.stack.at_engine(tenant.admin) as wire:
+        reply = wire.post("/api/v1/policies:apply", {"policies": [{"name": "base", "content": {"roles": {"a": ["b"]}}}]})
+        assert reply.status == 200 and changes(reply.json) == {"base": "created"}
+    with at(tenant, tenant.auditor) as wire:
+        refused(wire.post("/api/v1/policies:apply", {"policies": []}), 403, "missing_role")
+
+
+def test_what_is_in_force_and_would_be_refused_today_is_in_health(fresh):
+    stack = fresh().start()
+    def told():
+        with stack.at_platform(None) as wire:
+            return wire.get("/healthz").json.get("policies_refused_when_put")
+    harness.eventually(lambda: told() == {"count": 0, "policies": []}, "nothing would be refused")
+    with stack.at_platform("root") as wire:
+        assert wire.put("/api/v1/policies/base?force=true&tenant_id=one", {"content": ROLES + deny_role("contracter")}).status == 201
+        assert wire.put("/api/v1/policies/fine?tenant_id=two", {"content": ROLES + deny_role("contractor")}).status == 201
+    harness.eventually(lambda: told() == {"count": 1, "policies": [
+        {"policy": "base", "path": "rules[0].roles[0]", "line": 3, "column": 5,
+         "problem": 'no document defines the role "…"; did you mean "…"?'}]}, "it is told, without a text of the document")
+    with stack.at_platform(None) as wire:
+        assert wire.get("/healthz").json["status"] == "ok"
+    assert stack.metrics(stack.platform)["writ_platform_policies_refused_when_put"] == 1
+    log = stack.platform.log.read_text()
+    assert '"policy_would_be_refused"' in log and "contracter" in log and '"tenant":"one"' in log
+    stack.platform.stop()
+    stack.platform.start()
+    harness.eventually(lambda: (told() or {}).get("count") == 1, "it is in force, and told, after a restart")
+    done = stack.cli("doctor", "--engine", stack.engine.url, "--platform", stack.platform.url, key="admin", check=False)
+    assert "base is in force, and would be refused if it were put today: line 3, rules[0].roles[0]" in done.stdout, done
+    with stack.at_platform("root") as wire:
+        assert wire.put("/api/v1/policies/roles?tenant_id=one", {"content": "roles: {contracter: [zoe]}\n"}).status == 201
+    harness.eventually(lambda: told()["count"] == 0, "the role is there")

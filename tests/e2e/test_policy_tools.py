@@ -202,6 +202,27 @@ def test_warnings_that_are_not_shown_are_counted(tmp_path):
     assert len(listed) == 21 and sum(w["message"].startswith("30 more warnings") for w in listed) == 1
 
 
+# ---- check: the roles of a set ----
+
+ROLES = "roles: {contractor: [erin]}\n"
+NAMES = "rules:\n  - {id: no-drop, roles: [%s], actions: [drop], decision: deny}\n"
+
+
+def test_a_role_that_nobody_defines_is_an_error_of_a_directory_and_a_warning_of_files(tmp_path):
+    write(tmp_path, roles=ROLES, fine=NAMES % "contractor", typo=NAMES % "contracter")
+    told = 'rules[0].roles[0]: no document defines the role "contracter"; did you mean "contractor"?\n'
+    done = policy("check", tmp_path)
+    assert done.returncode == 1 and f"{tmp_path}/typo.yaml:2:5: error: {told}" in done.stdout
+    assert f"{tmp_path}/fine.yaml: valid, 1 rule\n" in done.stdout and "typo.yaml: valid" not in done.stdout
+    done = policy("check", tmp_path / "typo.yaml", tmp_path / "roles.yaml")
+    assert done.returncode == 0 and f"{tmp_path}/typo.yaml:2:5: warning: {told}" in done.stdout
+    done = policy("check", tmp_path / "fine.yaml")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"{tmp_path}/fine.yaml: valid, 1 rule")
+    assert 'fine.yaml:2:5: warning: rules[0].roles[0]: no document defines the role "contractor"\n' in done.stdout
+    (found,) = json.loads(policy("check", "--json", tmp_path).stdout)
+    assert found["kind"] == "error" and found["file"] == f"{tmp_path}/typo.yaml" and found["path"] == "rules[0].roles[0]"
+
+
 # ---- diff ----
 
 OLD = """rules:
@@ -355,8 +376,11 @@ def test_a_peers_policies_become_a_document(tmp_path):
   - {request: {actor: invoice_bot, action: view_invoices, confidence: 0.6}, expect: deny}
   - {request: {actor: invoice_bot, action: delete_invoices, confidence: 1}, expect: deny, rule: "deny:invoice_bot-deny"}
 """
+    # Who has which role the other system's file does not say: that is to be written by hand.
     write(tmp_path, imported=done.stdout + tests)
-    assert policy("check", tmp_path).stdout == f"{tmp_path}/imported.yaml: valid, 4 rules\n"
+    assert "imported.yaml: valid, 4 rules\n" in policy("check", tmp_path / "imported.yaml").stdout
+    write(tmp_path, people="roles: {finance_manager: [carol]}\n")
+    assert f"{tmp_path}/imported.yaml: valid, 4 rules\n" in policy("check", tmp_path).stdout
     assert policy("test", tmp_path).returncode == 0
 
 
@@ -386,4 +410,4 @@ def test_a_number_beyond_64_bits_is_imported(tmp_path):
     done = policy("import", "--from", "lelu", "-", text=PEER + compute)
     assert (done.returncode, '{"n": 100000000000000000000.0, "m": -150000000000000000000.0, "k": 1e+22}' in done.stdout) == (0, True)
     write(tmp_path, imported=done.stdout)
-    assert policy("check", tmp_path).returncode == 0
+    assert policy("check", *tmp_path.glob("*.yaml")).returncode == 0

@@ -388,7 +388,8 @@ def test_a_redemption_is_repeated_to_the_key_that_made_it_alone(queue):
 
 def test_more_rules_than_a_review_can_hold_are_a_deny(queue):
     rules = "".join(f"  - {{id: r{i}, actions: [crowd], decision: human_review, review: {{by: [role-{i}]}}}}\n" for i in range(40))
-    queue.tenant.policy("rules:\n" + rules, name="crowds")
+    roles = ", ".join(f"role-{i}: [zoe]" for i in range(40))
+    queue.tenant.policy(f"roles: {{{roles}}}\nrules:\n" + rules, name="crowds")
     denied = queue.ask("crowd")
     assert (denied["decision"], denied["rule"]) == ("deny", "limit:record")
 

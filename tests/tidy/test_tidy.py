@@ -226,7 +226,7 @@ def routes_of_openapi(path):
     for line in path.read_text().splitlines():
         if re.match(r"^\S", line):
             inside = line.startswith("paths:")
-        elif inside and (match := re.match(r"""^  ["']?(/[^"':]*)["']?:""", line)):
+        elif inside and (match := re.match(r"""^  ["']?(/[^"'\s]*)["']?:""", line)):
             target = match[1]
         elif inside and target and (match := re.match(r"^    (get|post|put|delete):", line)):
             found.add((match[1].upper(), target))

@@ -467,7 +467,8 @@ static void a_tenant_has_as_many_policies_as_engines_take_and_no_more(void **sta
         steps[i].change.name = arena_printf(&r->arena, "p-%d", i);
     }
     assert_int_equal(store_open(r->store, true, &store, &f), ERR_OK);
-    assert_int_equal(policy_store_apply(store, steps, LIMIT_POLICIES_PER_TENANT, &by, &f), ERR_OK);
+    struct policy_batch batch = {.steps = steps, .count = LIMIT_POLICIES_PER_TENANT};
+    assert_int_equal(policy_store_apply(store, &batch, &by, &f), ERR_OK);
     store_close(store);
     free(steps);
 

@@ -422,7 +422,8 @@ static void what_others_put_over_a_file_is_put_right(void **state)
                                          .claims = true,
                                          .directory = STR("here")}};
     const struct actor by = {.principal = STR(FILES_PRINCIPAL), .now_ms = world_now_ms()};
-    assert_int_equal(policy_store_apply(store, &off, 1, &by, &f), ERR_OK);
+    struct policy_batch batch = {.steps = &off, .count = 1};
+    assert_int_equal(policy_store_apply(store, &batch, &by, &f), ERR_OK);
     assert_false(is_in_force("a", DENY));
     assert_int_equal(look(), 1);
     assert_true(is_in_force("a", DENY));
@@ -488,7 +489,8 @@ static void a_restored_store_gets_the_file_again_and_another_directorys_text_sta
                                             .claims = true,
                                             .directory = STR("there")}};
     const struct actor by = {.principal = STR(FILES_PRINCIPAL), .now_ms = world_now_ms()};
-    assert_int_equal(policy_store_apply(store, &theirs, 1, &by, &f), ERR_OK);
+    struct policy_batch batch = {.steps = &theirs, .count = 1};
+    assert_int_equal(policy_store_apply(store, &batch, &by, &f), ERR_OK);
     assert_int_equal(look(), 0);
     assert_true(is_in_force("a", ALLOW));
 }
