@@ -73,6 +73,16 @@ static void lint_without_effect(const struct policy_document *d, const struct ru
         warn(ret, d, rule, "review", "has no effect: nothing in this rule asks a person");
 }
 
+/* agents, users and roles are alternatives; who names an agent and a role may have meant both. */
+static void lint_subjects(const struct policy_document *d, const struct rule *rule,
+                          struct policy_problems *ret)
+{
+    if (rule->agents.count > 0 && rule->role_count > 0)
+        warn(ret, d, rule, "roles",
+             "stands beside agents, which is an or: the rule is for these agents whoever they act "
+             "for, and for people with these roles; write two rules, or acting_for in a when");
+}
+
 /* Patterns that are read otherwise than they look. */
 static void lint_doubts(const struct policy_document *d, struct policy_problems *ret)
 {
@@ -270,10 +280,18 @@ static void take_remark(void *context, const struct cel_remark *r)
 {
     const struct expression *e = context;
     bool is_when = strcmp(e->member, "when") == 0, allows = e->rule->decision == VERDICT_ALLOW;
+    bool restricts = e->rule->decision == VERDICT_DENY || e->rule->decision == VERDICT_HUMAN_REVIEW;
     switch (r->kind) {
     case CEL_REMARK_NEGATION:
         if (is_when && allows) warn_at(e, r, "");
         return;
+    case CEL_REMARK_SLIPS:
+        if (is_when && restricts && !r->negated) warn_at(e, r, "");
+        return;
+    case CEL_REMARK_LOOSE:
+        if (is_when && (r->negated ? restricts : allows)) warn_at(e, r, "");
+        return;
+    case CEL_REMARK_VALUE:
     case CEL_REMARK_ARITHMETIC: warn_at(e, r, ""); return;
     case CEL_REMARK_NEVER:
         if (is_when) warn_at(e, r, allows ? ", so the rule never applies" : "");
@@ -317,6 +335,7 @@ void policy_lint(const struct policy_document *d, struct policy_problems *ret)
         lint_vain(d, rule, "agents", &rule->agents, ret);
         lint_vain(d, rule, "users", &rule->users, ret);
         lint_vain(d, rule, "resources", &rule->resources, ret);
+        lint_subjects(d, rule, ret);
         lint_without_effect(d, rule, ret);
         lint_limit(d, rule, ret);
         lint_expressions(d, rule, &folding_left, ret);

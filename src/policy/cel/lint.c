@@ -1,4 +1,4 @@
-/* lint.c - see lint.h. Three walks over the typed tree.
+/* lint.c - see lint.h. Four walks over the typed tree; two looks are in files of their own.
  *
  * The walk of tests goes down the parts of the condition that are true or false and knows at each
  * whether it stands under an odd number of negations; only there can leaving something out make the
@@ -6,47 +6,25 @@
  * <= 5 does.
  *
  * Variables of macros and binds stand for what they go over: `chosen` has the slots that hold what
- * an agent chose, `json` those that hold any part of the request. */
-#include "policy/cel/lint.h"
-
+ * an agent chose, `asked` those and parts of the resource, `json` any part of the request. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "policy/cel/check.h"
 #include "policy/cel/compile.h"
+#include "policy/cel/linter.h"
 #include "policy/cel/parse.h"
 
-enum { SCRATCH_FIRST = 32 << 10, SCRATCH_MOST = 32 << 20, SLOTS = 64, BOUNDS = 16, EXCERPT = 48 };
-
-/* What is demanded of one number so far. */
-struct bound {
-    struct str path; /* as written */
-    double low, high;
-    bool above, below; /* low, high themselves do not do */
-};
-
-struct linter {
-    struct str text;
-    void (*each)(void *context, const struct cel_remark *remark);
-    void *context;
-    uint64_t chosen, json; /* locals, by slot */
-    struct bound bounds[BOUNDS];
-    size_t bound_count;
-};
+enum { SCRATCH_FIRST = 32 << 10, SCRATCH_MOST = 32 << 20, SLOTS = 64 };
 
 /* ---- telling ---- */
 
-struct excerpt {
-    char text[EXCERPT + 4];
-};
-
-/* The node as it is written, on one line and cut. */
-static struct excerpt excerpt_of(const struct linter *l, const struct cel_node *n)
+struct lint_excerpt lint_excerpt_of(const struct linter *l, const struct cel_node *n)
 {
-    struct excerpt e;
+    struct lint_excerpt e;
     size_t size = n->end > n->offset && n->end <= l->text.size ? n->end - n->offset : 0;
-    bool cut = size > EXCERPT;
-    size = str_cut(str_of(l->text.bytes + n->offset, size), EXCERPT).size;
+    bool cut = size > LINT_EXCERPT;
+    size = str_cut(str_of(l->text.bytes + n->offset, size), LINT_EXCERPT).size;
     memcpy(e.text, l->text.bytes + n->offset, size);
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)e.text[i] < ' ') e.text[i] = ' ';
@@ -69,24 +47,21 @@ static struct cel_remark remark_at(const struct linter *l, enum cel_remark_kind 
     return r;
 }
 
-static void __attribute__((format(printf, 4, 5)))
-tell(struct linter *l, enum cel_remark_kind kind, const struct cel_node *at, const char *format,
-     ...)
+void lint_tell(struct linter *l, enum cel_remark_kind kind, bool negated, const struct cel_node *at,
+               const char *format, ...)
 {
     struct cel_remark r = remark_at(l, kind, at->offset);
     va_list arguments;
+    r.negated = negated;
     va_start(arguments, format);
     vsnprintf(r.message, sizeof r.message, format, arguments);
     va_end(arguments);
     l->each(l->context, &r);
 }
 
-/* ---- what a node is ---- */
+#define tell(l, kind, at, ...) lint_tell(l, kind, false, at, __VA_ARGS__)
 
-static bool is_call(const struct cel_node *n, enum cel_function_id id)
-{
-    return n->kind == NODE_CALL && n->function == id;
-}
+/* ---- what a node is ---- */
 
 static bool is_variable(const struct cel_node *n, enum cel_policy_variable variable)
 {
@@ -98,11 +73,6 @@ static bool is_literal_bool(const struct cel_node *n, bool value)
     return n->kind == NODE_LITERAL && n->value.kind == CEL_BOOL && n->value.boolean == value;
 }
 
-static bool is_literal_text(const struct cel_node *n)
-{
-    return n->kind == NODE_LITERAL && n->value.kind == CEL_STRING;
-}
-
 static bool has_slot(uint64_t set, uint32_t slot) { return slot < SLOTS && (set >> slot & 1) != 0; }
 
 /* The step of a path to children[0]: its name, or its key where that is a literal; absent: another.
@@ -111,13 +81,13 @@ static struct str step_of(const struct cel_node *n)
 {
     if (n->kind == NODE_SELECT || n->kind == NODE_HAS) return n->name;
     const struct cel_node *key = n->children[1];
-    return is_literal_text(key) ? str_of(key->value.bytes, key->value.size) : (struct str){0};
+    return lint_is_text(key) ? str_of(key->value.bytes, key->value.size) : (struct str){0};
 }
 
 static bool is_step(const struct cel_node *n)
 {
     return n->kind == NODE_SELECT || n->kind == NODE_HAS ||
-           (is_call(n, FUNCTION_INDEX) && n->count == 2);
+           (lint_is_call(n, FUNCTION_INDEX) && n->count == 2);
 }
 
 /* A path into args or context. */
@@ -131,6 +101,20 @@ static bool is_chosen(const struct linter *l, const struct cel_node *n)
     if (of->kind != NODE_NAME || !is_variable(of, CEL_REQUEST)) return is_chosen(l, of);
     struct str step = step_of(n);
     return str_equal(step, STR("args")) || str_equal(step, STR("context"));
+}
+
+bool lint_is_asked(const struct linter *l, const struct cel_node *n)
+{
+    if (n->kind == NODE_NAME && n->reference == REFERENCE_LOCAL) return has_slot(l->asked, n->slot);
+    if (n->kind == NODE_NAME)
+        return is_variable(n, CEL_ARGS) || is_variable(n, CEL_CONTEXT) ||
+               is_variable(n, CEL_RESOURCE);
+    if (n->kind == NODE_HAS || !is_step(n)) return false;
+    const struct cel_node *of = n->children[0];
+    if (of->kind != NODE_NAME || !is_variable(of, CEL_REQUEST)) return lint_is_asked(l, of);
+    struct str step = step_of(n);
+    return str_equal(step, STR("args")) || str_equal(step, STR("context")) ||
+           str_equal(step, STR("resource"));
 }
 
 /* A path into anything that came as JSON. */
@@ -154,10 +138,12 @@ static bool has_chosen(const struct linter *l, const struct cel_node *n)
 /* The locals of a macro or a bind stand for (parts of) children[0]. */
 static void note_locals(struct linter *l, const struct cel_node *n)
 {
-    bool chosen = is_chosen(l, n->children[0]), json = is_json(l, n->children[0]);
+    bool chosen = is_chosen(l, n->children[0]), asked = lint_is_asked(l, n->children[0]),
+         json = is_json(l, n->children[0]);
     for (uint32_t slot = n->slot; slot < n->slot + 2 && slot < SLOTS; slot++) {
         uint64_t bit = UINT64_C(1) << slot;
         l->chosen = chosen ? l->chosen | bit : l->chosen & ~bit;
+        l->asked = asked ? l->asked | bit : l->asked & ~bit;
         l->json = json ? l->json | bit : l->json & ~bit;
     }
 }
@@ -171,7 +157,7 @@ static void tell_absent(struct linter *l, const struct cel_node *n)
     tell(
         l, CEL_REMARK_NEGATION, n,
         "%s is negated: it permits what leaves that out, and an agent chooses its args and context",
-        excerpt_of(l, n).text);
+        lint_excerpt_of(l, n).text);
 }
 
 static void tell_negated(struct linter *l, const struct cel_node *n, bool by_operator)
@@ -179,7 +165,7 @@ static void tell_negated(struct linter *l, const struct cel_node *n, bool by_ope
     tell(l, CEL_REMARK_NEGATION, n,
          "%s is %s: an agent chooses its args and context and can write anything else; say what it "
          "has to be",
-         excerpt_of(l, n).text, by_operator ? "a negated test" : "negated");
+         lint_excerpt_of(l, n).text, by_operator ? "a negated test" : "negated");
 }
 
 /* `test == false` is !test. A bare path beside a literal is a comparison: it has to be there. */
@@ -189,25 +175,35 @@ static bool walk_bool_comparison(struct linter *l, const struct cel_node *n, boo
         const struct cel_node *literal = n->children[i], *test = n->children[1 - i];
         bool is_false = is_literal_bool(literal, false);
         if (!is_false && !is_literal_bool(literal, true)) continue;
-        if (test->kind != NODE_HAS && is_chosen(l, test)) return false;
-        walk_test(l, test, negated ^ is_false ^ is_call(n, FUNCTION_UNEQUAL));
+        if (test->kind != NODE_HAS && lint_is_asked(l, test)) return false;
+        walk_test(l, test, negated ^ is_false ^ lint_is_call(n, FUNCTION_UNEQUAL));
         return true;
     }
     return false;
 }
 
+/* path_under(root, path) != "": it is a path below the root, or it fails. */
+static bool is_path_test(const struct cel_node *n)
+{
+    for (uint32_t i = 0; i < n->count; i++)
+        if (lint_is_call(n->children[i], FUNCTION_PATH_UNDER)) return n->count == 2;
+    return false;
+}
+
 static void walk_call(struct linter *l, const struct cel_node *n, bool negated)
 {
-    if (is_call(n, FUNCTION_NOT)) {
+    if (lint_is_call(n, FUNCTION_NOT)) {
         walk_test(l, n->children[0], !negated);
         return;
     }
-    bool unequal = is_call(n, FUNCTION_UNEQUAL), equal = is_call(n, FUNCTION_EQUAL);
+    bool unequal = lint_is_call(n, FUNCTION_UNEQUAL), equal = lint_is_call(n, FUNCTION_EQUAL);
     if ((unequal || equal) && walk_bool_comparison(l, n, negated)) return;
-    bool is_order = is_call(n, FUNCTION_LESS) || is_call(n, FUNCTION_LESS_EQUAL) ||
-                    is_call(n, FUNCTION_GREATER) || is_call(n, FUNCTION_GREATER_EQUAL);
-    if (is_order || negated == unequal || !has_chosen(l, n)) return;
-    if (is_call(n, FUNCTION_IN) && is_chosen(l, n->children[1]) && !has_chosen(l, n->children[0]))
+    lint_asked(l, n, negated != unequal);
+    bool is_order = lint_is_call(n, FUNCTION_LESS) || lint_is_call(n, FUNCTION_LESS_EQUAL) ||
+                    lint_is_call(n, FUNCTION_GREATER) || lint_is_call(n, FUNCTION_GREATER_EQUAL);
+    if (is_order || negated == unequal || !has_chosen(l, n) || is_path_test(n)) return;
+    if (lint_is_call(n, FUNCTION_IN) && is_chosen(l, n->children[1]) &&
+        !has_chosen(l, n->children[0]))
         tell_absent(l, n);
     else
         tell_negated(l, n, unequal);
@@ -271,7 +267,7 @@ static bool is_int(const struct cel_node *n)
 /* A number of the request, or what doubles make of some: a double, or the run has failed before. */
 static bool is_json_number(const struct linter *l, const struct cel_node *n)
 {
-    if (is_call(n, FUNCTION_NEGATE)) return is_json_number(l, n->children[0]);
+    if (lint_is_call(n, FUNCTION_NEGATE)) return is_json_number(l, n->children[0]);
     if (is_arithmetic(n))
         return is_json_number(l, n->children[0]) || is_json_number(l, n->children[1]);
     return is_json(l, n);
@@ -280,11 +276,11 @@ static bool is_json_number(const struct linter *l, const struct cel_node *n)
 static void tell_arithmetic(struct linter *l, const struct cel_node *n, const struct cel_node *json,
                             const struct cel_node *whole)
 {
-    struct excerpt all = excerpt_of(l, n), other = excerpt_of(l, whole);
-    if (is_call(n, FUNCTION_MODULUS))
+    struct lint_excerpt all = lint_excerpt_of(l, n), other = lint_excerpt_of(l, whole);
+    if (lint_is_call(n, FUNCTION_MODULUS))
         tell(l, CEL_REMARK_ARITHMETIC, n,
              "%s always fails: a number of JSON is a double, which has no %%; write int(%s)",
-             all.text, excerpt_of(l, json).text);
+             all.text, lint_excerpt_of(l, json).text);
     else if (whole->kind == NODE_LITERAL && whole->value.kind == CEL_INT)
         tell(l, CEL_REMARK_ARITHMETIC, n,
              "%s always fails: a number of JSON is a double, and %s is an int; write %s.0",
@@ -323,25 +319,25 @@ static bool number_of(const struct cel_node *n, double *ret)
     }
 }
 
-static struct bound *bound_of(struct linter *l, const struct cel_node *path)
+static struct lint_bound *bound_of(struct linter *l, const struct cel_node *path)
 {
     struct str written = str_of(l->text.bytes + path->offset, path->end - path->offset);
     for (size_t i = 0; i < l->bound_count; i++)
         if (str_equal(l->bounds[i].path, written)) return &l->bounds[i];
-    if (l->bound_count == BOUNDS) return NULL;
+    if (l->bound_count == LINT_BOUNDS) return NULL;
     l->bounds[l->bound_count] =
-        (struct bound){.path = written, .low = -__builtin_inf(), .high = __builtin_inf()};
+        (struct lint_bound){.path = written, .low = -__builtin_inf(), .high = __builtin_inf()};
     return &l->bounds[l->bound_count++];
 }
 
-static void raise_low(struct bound *b, double number, bool above)
+static void raise_low(struct lint_bound *b, double number, bool above)
 {
     if (number < b->low || (number <= b->low && b->above)) return;
     b->low = number;
     b->above = above;
 }
 
-static void lower_high(struct bound *b, double number, bool below)
+static void lower_high(struct lint_bound *b, double number, bool below)
 {
     if (number > b->high || (number >= b->high && b->below)) return;
     b->high = number;
@@ -357,7 +353,7 @@ static void narrow(struct linter *l, const struct cel_node *n)
     if (!turned && !number_of(n->children[1], &number)) return;
     const struct cel_node *path = n->children[turned ? 1 : 0];
     if (path->kind == NODE_LITERAL) return;
-    struct bound *b = bound_of(l, path);
+    struct lint_bound *b = bound_of(l, path);
     if (b == NULL) return;
     enum cel_function_id id = (enum cel_function_id)n->function;
     bool strict = id == FUNCTION_LESS || id == FUNCTION_GREATER, equal = id == FUNCTION_EQUAL;
@@ -366,8 +362,8 @@ static void narrow(struct linter *l, const struct cel_node *n)
     if (equal || less != turned) lower_high(b, number, strict);
     if (b->low < b->high || (b->low <= b->high && !b->above && !b->below)) return;
     tell(l, CEL_REMARK_NEVER, n, "can never be true: nothing that %s can be is left by %s",
-         excerpt_of(l, path).text, excerpt_of(l, n).text);
-    *b = (struct bound){
+         lint_excerpt_of(l, path).text, lint_excerpt_of(l, n).text);
+    *b = (struct lint_bound){
         .path = b->path, .low = -__builtin_inf(), .high = __builtin_inf()}; /* told once */
 }
 
@@ -393,9 +389,9 @@ static void walk_demands(struct linter *l, const struct cel_node *n)
         narrow(l, n);
     for (uint32_t i = 0; i < 2; i++) {
         const struct cel_node *name = n->children[i], *text = n->children[1 - i];
-        bool fits = is_call(n, FUNCTION_EQUAL) || (i == 1 && is_call(n, FUNCTION_IN));
+        bool fits = lint_is_call(n, FUNCTION_EQUAL) || (i == 1 && lint_is_call(n, FUNCTION_IN));
         if (!fits || name->kind != NODE_NAME || name->reference != REFERENCE_VARIABLE ||
-            !is_literal_text(text))
+            !lint_is_text(text))
             continue;
         tell_demand(l, name, str_of(text->value.bytes, text->value.size));
     }
@@ -419,6 +415,7 @@ void cel_lint(struct str text, uint64_t *folding_left,
         walk_test(&l, root, false);
         walk_arithmetic(&l, root);
         walk_demands(&l, root);
+        lint_values(&l, root);
         if (is_literal_bool(cel_fold(root, &scratch, folding_left),
                             false)) /* last: it changes the tree */
             tell(&l, CEL_REMARK_NEVER, root, "is always false");

@@ -43,6 +43,67 @@ static bool path_steps(struct path *p, struct str path)
     return true;
 }
 
+/* What looks like a slash, a point or a blank, or like nothing: some programs make it one. */
+static bool is_odd_point(uint32_t c)
+{
+    static const struct {
+        uint32_t first, last;
+    } odd[] = {
+        {0x80, 0xA0}, /* controls, no-break space */
+        {0xAD, 0xAD}, /* soft hyphen */
+        {0x034F, 0x034F}, {0x061C, 0x061C},   {0x115F, 0x1160}, {0x1680, 0x1680},
+        {0x17B4, 0x17B5}, {0x180B, 0x180F},   {0x2000, 0x200F}, /* blanks, joiners, directions */
+        {0x2024, 0x202F},                   /* leaders of points, separators, directions */
+        {0x2044, 0x2044},                   /* fraction slash */
+        {0x205F, 0x206F}, {0x2215, 0x2216}, /* division slash, set minus */
+        {0x29F5, 0x29F9},                   /* more slashes */
+        {0x3000, 0x3000}, {0x3002, 0x3002},   {0x3164, 0x3164}, {0xFE00, 0xFE0F}, /* variations */
+        {0xFE30, 0xFE30}, {0xFE52, 0xFE52},   {0xFE68, 0xFE68}, {0xFEFF, 0xFEFF},
+        {0xFF00, 0xFF0F}, /* full width */
+        {0xFF1A, 0xFF20}, {0xFF3B, 0xFF40},   {0xFF5B, 0xFF65}, {0xFFA0, 0xFFA0},
+        {0xFFF0, 0xFFFF}, {0xE0000, 0xE0FFF},
+    };
+    if ((c >= 0xAE && c < 0x034F) || (c > 0x3164 && c < 0xFE00)) return false; /* most there are */
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
+        if (c >= odd[i].first && c <= odd[i].last) return true;
+    return false;
+}
+
+/* The code point at `at`, of text that is UTF-8. */
+static uint32_t point_at(struct str text, size_t at)
+{
+    unsigned char first = (unsigned char)text.bytes[at];
+    unsigned more = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
+    uint32_t c = first & (0x3Fu >> more);
+    for (unsigned i = 1; i <= more && at + i < text.size; i++)
+        c = c << 6 | ((unsigned char)text.bytes[at + i] & 0x3Fu);
+    return c;
+}
+
+/* A name that a shell, a file dialog and a library of URLs all read as itself. The list is in
+ * schemas/policy.md. */
+static bool is_plain_name(struct str name, bool is_first)
+{
+    if (name.size == 0 || str_equal(name, STR(".")) || str_equal(name, STR(".."))) return true;
+    if (name.bytes[name.size - 1] == '.' || (is_first && name.bytes[0] == '~')) return false;
+    for (size_t i = 0; i < name.size; i++) {
+        unsigned char c = (unsigned char)name.bytes[i];
+        if (c <= ' ' || c == 0x7F || strchr("\\%$`*?[]{}()<>|&;'\"!#^", c) != NULL) return false;
+        if (c == ':' && is_first) return false;
+        if (c >= 0xC0 && is_odd_point(point_at(name, i))) return false;
+    }
+    return true;
+}
+
+static bool is_plain_path(struct str path)
+{
+    struct str name;
+    bool is_first = path.size > 0 && path.bytes[0] != '/';
+    for (; str_split(&path, '/', &name); is_first = false)
+        if (!is_plain_name(name, is_first)) return false;
+    return true;
+}
+
 /* An absolute path has to walk through the root before anything else, and neither kind may leave it
  * again, not even to come back: what is on the way may be a link to elsewhere. */
 struct cel_value place_path_under(struct cel_meter *m, const struct cel_value *a, uint32_t count)
@@ -54,6 +115,8 @@ struct cel_value place_path_under(struct cel_meter *m, const struct cel_value *a
     if (root.size == 0 || root.bytes[0] != '/') return cel_fail_text(m, CEL_FAULT_ARGUMENT, root);
     if (memchr(root.bytes, '\0', root.size) != NULL || memchr(path.bytes, '\0', path.size) != NULL)
         return cel_fail(CEL_FAULT_ESCAPE, NULL);
+    if (str_starts(path, STR("//"))) return cel_fail_text(m, CEL_FAULT_ESCAPE, path); /* a host */
+    if (!is_plain_path(path)) return cel_fail_text(m, CEL_FAULT_ARGUMENT, path);
     char *bytes = cel_take(m, root.size + path.size + 2), *prefix = cel_take(m, root.size + 1);
     if (bytes == NULL || prefix == NULL) return cel_fail(CEL_FAULT_MEMORY, NULL);
     struct path base = {.bytes = prefix, .root = SIZE_MAX}, p = {.bytes = bytes, .root = SIZE_MAX};

@@ -197,9 +197,83 @@ static void paths_that_leave_their_root_are_errors(void **state)
           "error: an argument that is not taken: sandbox (at column 1)");
 }
 
+/* By what a shell, a file dialog (Windows too) or a library of URLs makes of it. */
+static void paths_that_programs_read_otherwise_are_errors(void **state)
+{
+    static const char *const paths[] = {
+        "~/x",
+        "~root/x",
+        "a b",
+        "a\\tb",
+        "a\\nb",
+        " a",
+        "a ",
+        "x ../../etc",
+        "a;b",
+        "a|b",
+        "a&b",
+        "a<b",
+        "a>b",
+        "$HOME",
+        "a/$x",
+        "`id`",
+        "a*",
+        "a?b",
+        "[ab]",
+        "{a,b}",
+        "a(b)",
+        "'a'",
+        "!a",
+        "#a",
+        "a#b",
+        "a%2f..%2fb",
+        "%2e%2e/b",
+        "%TEMP%",
+        "C:/x",
+        "file:/etc",
+        "host:x",
+        "a^b",
+        "a.",
+        "...",
+        "a/.../b",
+        "a\\u007fb",
+        "..\xE2\x88\x95x",
+        "\xEF\xBC\x8E\xEF\xBC\x8E/x",
+        "a\xEF\xBC\x8F"
+        "b",
+        "\xE2\x80\xA5/x",
+        "a\xC2\xA0"
+        "b",
+        "a\xE2\x80\xAE"
+        "b",
+        "a\xE2\x80\x8B"
+        "b",
+        "a\xC2\xAD",
+        "\xEF\xBB\xBF"
+        "a",
+        "/sandbox/~x/a b",
+        "a\\\\..\\\\b",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        char expression[160];
+        snprintf(expression, sizeof expression, "path_under('/sandbox', \"%s\")", paths[i]);
+        struct str outcome = cel_outcome_with(expression, false, NULL);
+        if (!str_starts(outcome, STR("error: an argument that is not taken: ")))
+            print_error("%s gives %.*s\n", expression, STR_FORMAT(outcome));
+        assert_true(str_starts(outcome, STR("error: an argument that is not taken: ")));
+    }
+    gives("path_under('/', '//host/x')", "error: the path leaves its root: //host/x (at column 1)");
+    gives("path_under('/sandbox', 'a~b/-c_d+e@f,g=h.i/12:30/..x/.y')",
+          "\"/sandbox/a~b/-c_d+e@f,g=h.i/12:30/..x/.y\"");
+    gives("path_under('/sandbox', 'M\xC3\xBCller/\xE6\x97\xA5\xE6\x9C\xAC/\xF0\x9F\x98\x80')",
+          "\"/sandbox/M\xC3\xBCller/\xE6\x97\xA5\xE6\x9C\xAC/\xF0\x9F\x98\x80\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths_that_programs_read_otherwise_are_errors),
         cmocka_unit_test(sizes_and_positions_count_code_points),
         cmocka_unit_test(texts_are_tested),
         cmocka_unit_test(patterns_are_checked_when_the_program_is_made),
