@@ -126,7 +126,8 @@ CREATE VIEW events AS SELECT
     trace_id,
     user_id,
     members -> 'would_have' AS would_have,
-    event
+    event,
+    members ->> 'client_address' AS client_address
 FROM (
     SELECT *, CASE WHEN strpos(event, E'\\u0000') = 0 THEN event::json
                    ELSE replace(replace(event, E'\\\\', E'\\u005c'), E'\\u0000', E'\\ufffd')::json END AS members

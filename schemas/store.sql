@@ -98,7 +98,8 @@ CREATE VIEW events AS SELECT
     json_extract(event, '$.token_id') AS token_id,
     trace_id, user_id,
     json_extract(event, '$.would_have') AS would_have,
-    event
+    event,
+    json_extract(event, '$.client_address') AS client_address
 FROM records;
 
 -- Where to look (pipeline/ingest/audit_index.h). 1,024 records are a block, 64 blocks a segment:

@@ -34,6 +34,7 @@ enum err own_event_store(struct store *s, const struct actor *by, const struct o
         .action = str_from(e->kind),
         .key_id = by->key_id,
         .request_id = by->request_id,
+        .client_address = e->client_address,
         .reason = e->reason,
         .resource = resource_json(&resource_buf, e),
         .policy_name = e->policy_name,

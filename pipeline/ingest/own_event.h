@@ -9,7 +9,8 @@ struct own_event {
     struct str tenant;
     const char *resource_type; /* NULL: no resource */
     struct str resource_id;
-    struct str reason; /* absent: none */
+    struct str reason;         /* absent: none */
+    struct str client_address; /* absent: none */
     struct str policy_name, policy_digest;
     uint64_t policy_version; /* 0: none */
     uint64_t expires_at;     /* 0: none */

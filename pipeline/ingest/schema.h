@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-enum { SCHEMA_NEWEST = 7 };
+enum { SCHEMA_NEWEST = 8 };
 
 struct schema_step {
     const char *sql;

@@ -153,29 +153,33 @@ static const char step_5[] =
 
 /* The view as it was could not be read where one event had a U+0000 in its args (PostgreSQL's texts
  * cannot), or a count written 1.0: one such row, and every question was an error. */
-static const char step_6[] =
-    "CREATE OR REPLACE VIEW events AS SELECT id, to_timestamp(created_at / 1000::float8) AS "
-    "created_at, node, journal, epoch, seq, members ->> 'acting_for' AS acting_for, action, "
-    "actor, members -> 'args' AS args, members ->> 'binding_hash' AS binding_hash, (members "
-    "->> 'confidence')::double precision AS confidence, (members ->> "
-    "'confidence_used')::double precision AS confidence_used, members -> 'context' AS "
-    "context, (members ->> 'count')::double precision::bigint AS count, decision, members ->> "
-    "'engine_version' AS engine_version, event_id, (members ->> 'expires_at')::timestamptz AS "
-    "expires_at, members ->> 'input_hash' AS input_hash, members ->> 'key_id' AS key_id, "
-    "kind, (members ->> 'latency_ms')::double precision AS latency_ms, members ->> 'mode' AS "
-    "mode, members ->> 'output_hash' AS output_hash, members ->> 'policy_digest' AS "
-    "policy_digest, members ->> 'policy_name' AS policy_name, (members ->> "
-    "'policy_version')::double precision::bigint AS policy_version, members -> 'previous' AS "
-    "previous, members ->> 'reason' AS reason, members ->> 'redemption_id' AS redemption_id, "
-    "members ->> 'request_id' AS request_id, members ->> 'resolution_note' AS "
-    "resolution_note, members ->> 'resolved_by' AS resolved_by, members -> 'resource' AS "
-    "resource, members -> 'resource_properties' AS resource_properties, members ->> "
-    "'review_id' AS review_id, rule, members -> 'safe_args' AS safe_args, members ->> "
-    "'safe_tool' AS safe_tool, members -> 'scope' AS scope, tenant_id, to_timestamp(timestamp "
-    "/ 1000::float8) AS timestamp, members ->> 'token_id' AS token_id, trace_id, user_id, "
-    "members -> 'would_have' AS would_have, event FROM (SELECT *, CASE WHEN strpos(event, "
-    "E'\\\\u0000') = 0 THEN event::json ELSE replace(replace(event, E'\\\\\\\\', E'\\\\u005c'), "
-    "E'\\\\u0000', E'\\\\ufffd')::json END AS members FROM records) AS r;";
+/* clang-format off */
+#define EVENTS_6 \
+    "SELECT id, to_timestamp(created_at / 1000::float8) AS created_at, node, journal, epoch, " \
+    "seq, members ->> 'acting_for' AS acting_for, action, actor, members -> 'args' AS args, " \
+    "members ->> 'binding_hash' AS binding_hash, (members ->> 'confidence')::double " \
+    "precision AS confidence, (members ->> 'confidence_used')::double precision AS " \
+    "confidence_used, members -> 'context' AS context, (members ->> 'count')::double " \
+    "precision::bigint AS count, decision, members ->> 'engine_version' AS engine_version, " \
+    "event_id, (members ->> 'expires_at')::timestamptz AS expires_at, members ->> " \
+    "'input_hash' AS input_hash, members ->> 'key_id' AS key_id, kind, (members ->> " \
+    "'latency_ms')::double precision AS latency_ms, members ->> 'mode' AS mode, members ->> " \
+    "'output_hash' AS output_hash, members ->> 'policy_digest' AS policy_digest, members ->> " \
+    "'policy_name' AS policy_name, (members ->> 'policy_version')::double precision::bigint " \
+    "AS policy_version, members -> 'previous' AS previous, members ->> 'reason' AS reason, " \
+    "members ->> 'redemption_id' AS redemption_id, members ->> 'request_id' AS request_id, " \
+    "members ->> 'resolution_note' AS resolution_note, members ->> 'resolved_by' AS " \
+    "resolved_by, members -> 'resource' AS resource, members -> 'resource_properties' AS " \
+    "resource_properties, members ->> 'review_id' AS review_id, rule, members -> 'safe_args' " \
+    "AS safe_args, members ->> 'safe_tool' AS safe_tool, members -> 'scope' AS scope, " \
+    "tenant_id, to_timestamp(timestamp / 1000::float8) AS timestamp, members ->> 'token_id' " \
+    "AS token_id, trace_id, user_id, members -> 'would_have' AS would_have, event"
+#define MEMBERS_6 \
+    "FROM (SELECT *, CASE WHEN strpos(event, E'\\\\u0000') = 0 THEN event::json ELSE " \
+    "replace(replace(event, E'\\\\\\\\', E'\\\\u005c'), E'\\\\u0000', E'\\\\ufffd')::json " \
+    "END AS members FROM records) AS r"
+/* clang-format on */
+static const char step_6[] = "CREATE OR REPLACE VIEW events AS " EVENTS_6 " " MEMBERS_6 ";";
 
 /* An event_id was unique over all tenants. The table gets another name first, which ends the COPY
  * of a platform that is older and still runs: its rows would be there by the old rule. Then, of a
@@ -191,6 +195,10 @@ static const char step_7[] =
     "ALTER INDEX ids_source RENAME TO identities_source;"
     "ALTER INDEX ids_trace RENAME TO identities_trace;";
 
+/* Members that events have since. */
+static const char step_8[] = "CREATE OR REPLACE VIEW events AS " EVENTS_6
+                             ", members ->> 'client_address' AS client_address " MEMBERS_6 ";";
+
 /* Steps 2 and 3 came before there was a PostgreSQL store: they are in the first. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
@@ -200,4 +208,5 @@ const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_5, NULL, NULL},
     {step_6, NULL, NULL},
     {step_7, NULL, NULL},
+    {step_8, NULL, NULL},
 };

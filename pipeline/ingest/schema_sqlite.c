@@ -144,32 +144,34 @@ static const char step_5[] =
     "NULL) WITHOUT ROWID;";
 
 /* The view as it was cut a context that is a text at its U+0000. */
-static const char step_6[] =
-    "DROP VIEW events; CREATE VIEW events AS SELECT id, strftime('%Y-%m-%dT%H:%M:%fZ', "
-    "created_at / 1000.0, 'unixepoch') AS created_at, node, journal, epoch, seq, "
-    "json_extract(event, '$.acting_for') AS acting_for, action, actor, json_extract(event, "
-    "'$.args') AS args, json_extract(event, '$.binding_hash') AS binding_hash, "
-    "json_extract(event, '$.confidence') AS confidence, json_extract(event, "
-    "'$.confidence_used') AS confidence_used, json_extract(CASE WHEN instr(event, '\\u0000') = "
-    "0 THEN event ELSE replace(replace(event, '\\\\', '\\u005c'), '\\u0000', '\\ufffd') END, "
-    "'$.context') AS context, json_extract(event, '$.count') AS count, decision, "
-    "json_extract(event, '$.engine_version') AS engine_version, event_id, json_extract(event, "
-    "'$.expires_at') AS expires_at, json_extract(event, '$.input_hash') AS input_hash, "
-    "json_extract(event, '$.key_id') AS key_id, kind, json_extract(event, '$.latency_ms') AS "
-    "latency_ms, json_extract(event, '$.mode') AS mode, json_extract(event, '$.output_hash') "
-    "AS output_hash, json_extract(event, '$.policy_digest') AS policy_digest, "
-    "json_extract(event, '$.policy_name') AS policy_name, json_extract(event, "
-    "'$.policy_version') AS policy_version, json_extract(event, '$.previous') AS previous, "
-    "json_extract(event, '$.reason') AS reason, json_extract(event, '$.redemption_id') AS "
-    "redemption_id, json_extract(event, '$.request_id') AS request_id, json_extract(event, "
-    "'$.resolution_note') AS resolution_note, json_extract(event, '$.resolved_by') AS "
-    "resolved_by, json_extract(event, '$.resource') AS resource, json_extract(event, "
-    "'$.resource_properties') AS resource_properties, json_extract(event, '$.review_id') AS "
-    "review_id, rule, json_extract(event, '$.safe_args') AS safe_args, json_extract(event, "
-    "'$.safe_tool') AS safe_tool, json_extract(event, '$.scope') AS scope, tenant_id, "
-    "json_extract(event, '$.timestamp') AS timestamp, json_extract(event, '$.token_id') AS "
-    "token_id, trace_id, user_id, json_extract(event, '$.would_have') AS would_have, event "
-    "FROM records;";
+/* clang-format off */
+#define EVENTS_6 \
+    "SELECT id, strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS " \
+    "created_at, node, journal, epoch, seq, json_extract(event, '$.acting_for') AS " \
+    "acting_for, action, actor, json_extract(event, '$.args') AS args, json_extract(event, " \
+    "'$.binding_hash') AS binding_hash, json_extract(event, '$.confidence') AS confidence, " \
+    "json_extract(event, '$.confidence_used') AS confidence_used, json_extract(CASE WHEN " \
+    "instr(event, '\\u0000') = 0 THEN event ELSE replace(replace(event, '\\\\', '\\u005c'), " \
+    "'\\u0000', '\\ufffd') END, '$.context') AS context, json_extract(event, '$.count') AS " \
+    "count, decision, json_extract(event, '$.engine_version') AS engine_version, event_id, " \
+    "json_extract(event, '$.expires_at') AS expires_at, json_extract(event, '$.input_hash') " \
+    "AS input_hash, json_extract(event, '$.key_id') AS key_id, kind, json_extract(event, " \
+    "'$.latency_ms') AS latency_ms, json_extract(event, '$.mode') AS mode, " \
+    "json_extract(event, '$.output_hash') AS output_hash, json_extract(event, " \
+    "'$.policy_digest') AS policy_digest, json_extract(event, '$.policy_name') AS " \
+    "policy_name, json_extract(event, '$.policy_version') AS policy_version, " \
+    "json_extract(event, '$.previous') AS previous, json_extract(event, '$.reason') AS " \
+    "reason, json_extract(event, '$.redemption_id') AS redemption_id, json_extract(event, " \
+    "'$.request_id') AS request_id, json_extract(event, '$.resolution_note') AS " \
+    "resolution_note, json_extract(event, '$.resolved_by') AS resolved_by, " \
+    "json_extract(event, '$.resource') AS resource, json_extract(event, " \
+    "'$.resource_properties') AS resource_properties, json_extract(event, '$.review_id') AS " \
+    "review_id, rule, json_extract(event, '$.safe_args') AS safe_args, json_extract(event, " \
+    "'$.safe_tool') AS safe_tool, json_extract(event, '$.scope') AS scope, tenant_id, " \
+    "json_extract(event, '$.timestamp') AS timestamp, json_extract(event, '$.token_id') AS " \
+    "token_id, trace_id, user_id, json_extract(event, '$.would_have') AS would_have, event"
+/* clang-format on */
+static const char step_6[] = "DROP VIEW events; CREATE VIEW events AS " EVENTS_6 " FROM records;";
 
 /* An event_id was unique over all tenants (event_key.h). */
 static const char step_7[] = "DROP INDEX records_event_id;";
@@ -177,6 +179,11 @@ static const char step_7_identity[] =
     "CREATE UNIQUE INDEX records_event_key ON records (" EVENT_KEY ");";
 static const char step_7_no_identity[] =
     "CREATE INDEX records_event_key ON records (" EVENT_KEY ");";
+
+/* Members that events have since. */
+static const char step_8[] =
+    "DROP VIEW events; CREATE VIEW events AS " EVENTS_6
+    ", json_extract(event, '$.client_address') AS client_address FROM records;";
 
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
@@ -186,4 +193,5 @@ const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_5, NULL, NULL},
     {step_6, NULL, NULL},
     {step_7, step_7_identity, step_7_no_identity},
+    {step_8, NULL, NULL},
 };

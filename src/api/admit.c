@@ -148,7 +148,7 @@ static enum err token_rejected(struct api *a, const struct http_exchange *x,
 {
     if (a->on_token_rejected == NULL) return unauthenticated(a, x, err, f);
     metric_add(a->sheet, a->auth_failed, 1);
-    a->on_token_rejected(a->context, t, err);
+    a->on_token_rejected(a->context, x, t, err);
     return err;
 }
 

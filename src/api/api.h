@@ -35,7 +35,8 @@ struct api {
     /* Whether it was revoked or its actor suspended since; NULL: nobody knows of such. */
     bool (*token_is_dead)(void *context, const struct token_claims *t);
     /* Told of each token of ours that is refused all the same; NULL: on_auth_failed is told. */
-    void (*on_token_rejected)(void *context, const struct token_claims *t, enum err err);
+    void (*on_token_rejected)(void *context, const struct http_exchange *x,
+                              const struct token_claims *t, enum err err);
 };
 
 struct caller {

@@ -217,7 +217,8 @@ static void copy_header(const struct http_exchange *x, struct str name, struct h
 
 /* Our own headers to the peer: the caller's credential and conditions, nothing of the
  * connection. */
-static void copy_headers(const struct http_exchange *x, struct http_call *call)
+static void copy_headers(const struct http_exchange *x, char address[CLIENT_ADDRESS_TEXT],
+                         struct http_call *call)
 {
     static const char *const names[] = {
         "authorization", "if-match",  "if-none-match", "idempotency-key", "traceparent",
@@ -226,6 +227,11 @@ static void copy_headers(const struct http_exchange *x, struct http_call *call)
         copy_header(x, str_from(names[i]), call);
     call->headers[call->header_count++] =
         (struct http_header){.name = STR("Writ-Forwarded"), .value = STR("1")};
+    /* For a peer to which we are a trusted proxy. A client of a Unix socket has no address to tell. */
+    struct str client = client_address_text(&x->client, address);
+    if (x->client.kind == CLIENT_IPV4 || x->client.kind == CLIENT_IPV6)
+        call->headers[call->header_count++] =
+            (struct http_header){.name = STR("X-Forwarded-For"), .value = client};
 }
 
 /* Path and query as they came, where the target was absolute (RFC 9112, 3.2.2)
@@ -313,7 +319,8 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
                              .content_type = http_header_get(x, STR("content-type")),
                              .timeout_ms = FORWARD_TIMEOUT_MS,
                              .reply_max = LIMIT_REPLY_BYTES};
-    copy_headers(x, &call);
+    char address[CLIENT_ADDRESS_TEXT];
+    copy_headers(x, address, &call);
     p->forward = f;
     p->echo_size = echo.size;
     if (echo.size > 0) memcpy(p->echo, echo.bytes, echo.size);

@@ -9,19 +9,20 @@ void auth_failed_note(void *worker, const struct http_exchange *x, enum err err)
     refused_note(&w->refused, x, w->api.keys, err);
 }
 
-void token_rejected_note(void *worker, const struct token_claims *t, enum err err)
+void token_rejected_note(void *worker, const struct http_exchange *x, const struct token_claims *t,
+                         enum err err)
 {
-    refused_note_token(&((struct worker *)worker)->refused, t, err);
+    refused_note_token(&((struct worker *)worker)->refused, t, &x->client, err);
 }
 
 void auth_failed_note_ended(struct worker *w, struct id key, const struct token_claims *token,
-                            enum err err)
+                            const struct client_address *client, enum err err)
 {
     metric_add(w->sheet, METRIC_ENGINE_AUTH_FAILED, 1);
     if (token != NULL)
-        refused_note_token(&w->refused, token, err);
+        refused_note_token(&w->refused, token, client, err);
     else
-        refused_note_ended(&w->refused, key, err);
+        refused_note_ended(&w->refused, key, client, err);
 }
 
 enum { EVENT_BYTES_MAX = 16 << 10 }; /* three names of 256 characters, each of them escaped */
@@ -29,13 +30,14 @@ enum { EVENT_BYTES_MAX = 16 << 10 }; /* three names of 256 characters, each of t
 static enum err record_source(struct worker *w, const struct refused_source *s)
 {
     char key_text[ID_TEXT], token_text[ID_TEXT], event_text[ID_TEXT], trace[TRACE_TEXT],
-        bytes[EVENT_BYTES_MAX];
+        bytes[EVENT_BYTES_MAX], client[CLIENT_ADDRESS_TEXT], reason[REFUSED_REASON_BYTES];
     uint64_t now_ms = world_now_ms();
     struct event e = {.kind = STR("auth.failed"),
                       .timestamp = now_ms,
                       .count = s->count,
                       .has_count = true,
-                      .reason = str_from(err_sentence(s->err)),
+                      .client_address = client_address_text(&s->client, client),
+                      .reason = refused_reason(s, reason),
                       .engine_version = STR(WRIT_VERSION)};
     e.tenant_id = refused_tenant(s, w->api.keys);
     if (s->has_key_id) {
@@ -65,7 +67,9 @@ void auth_failed_record(struct worker *w)
 {
     struct refused *all = &w->refused;
     while (all->count > 0) {
-        if (record_source(w, &all->sources[all->count - 1]) != ERR_OK) return;
+        const struct refused_source *s = &all->sources[all->count - 1];
+        if (record_source(w, s) != ERR_OK) return;
+        refused_log(s);
         refused_drop(all);
     }
 }

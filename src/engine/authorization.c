@@ -125,7 +125,8 @@ static void fail(struct authorization *a, enum err err)
 {
     a->is_undecided = true;
     if (err_status(err) == 401)
-        auth_failed_note_ended(a->errand.worker, a->caller.key->id, a->caller.token, err);
+        auth_failed_note_ended(a->errand.worker, a->caller.key->id, a->caller.token,
+                               &a->errand.client, err);
     if (err == ERR_FULL)
         fault_set(&a->fault, ERR_OVERLOADED, "",
                   "records wait for the disk, and no more may wait now");

@@ -91,6 +91,7 @@ struct signing; /* signing.h */
 
 struct engine {
     struct config config;
+    struct trusted_proxies proxies;
     struct pepper pepper;
     char node[NODE_TEXT_MAX + 1];
     struct journal *journal;
@@ -192,11 +193,12 @@ void metrics_handle(void *context, struct http_exchange *x);
 /* ---- refused credentials (auth_failed.c) ---- */
 
 void auth_failed_note(void *worker, const struct http_exchange *x, enum err err);
-void token_rejected_note(void *worker, const struct token_claims *t, enum err err);
+void token_rejected_note(void *worker, const struct http_exchange *x, const struct token_claims *t,
+                         enum err err);
 /* The key, or the token that it minted (NULL: none), was admitted, and had ended when its answer was
  * made. */
 void auth_failed_note_ended(struct worker *w, struct id key, const struct token_claims *token,
-                            enum err err);
+                            const struct client_address *client, enum err err);
 /* puts what was noted into the journal, where there is room */
 void auth_failed_record(struct worker *w);
 

@@ -51,6 +51,7 @@ struct errand *errand_begin(struct worker *w, struct http_exchange *x, size_t si
     e->worker = w;
     e->x = x;
     e->arena = arena;
+    e->client = x->client;
     e->bundle = w->bundle;
     return e;
 }

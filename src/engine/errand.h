@@ -34,7 +34,8 @@ struct errand {
     const struct bundle *bundle; /* the one in force when it began */
     struct http_gate gate;       /* what the reply has to wait for, so far */
     struct str echo;             /* the client's X-Request-ID, copied */
-    struct call call;            /* the one that is away, or was answered last */
+    struct client_address client;
+    struct call call; /* the one that is away, or was answered last */
     void (*then)(struct errand *e);
     struct call **gathered; /* answers of all shards, by reactor (errand_gather) */
     unsigned gathered_count, gathered_left;

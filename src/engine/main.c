@@ -381,6 +381,9 @@ static enum err boot(struct boot *b, struct fault *f)
     enum err err = descriptors_for_clients(DESCRIPTORS + DESCRIPTORS_EACH * e->worker_count,
                                            &e->config.connections_max, f);
     if (err != ERR_OK) return err;
+    err = trusted_proxies_read(str_from(e->config.trusted_proxies), &e->proxies, f);
+    if (err != ERR_OK) return err;
+    e->proxies.send_proxy_header = e->config.proxy_protocol;
     e->workers = calloc(e->worker_count, sizeof *e->workers);
     check(e->workers != NULL);
     sem_init(&e->bundle_seen, 0, 0);

@@ -46,7 +46,8 @@ static void looked_up(struct errand *e)
     struct fault f;
     enum err err = confirm(e, &f);
     if (err != ERR_OK) {
-        if (err_status(err) == 401) auth_failed_note_ended(w, c->key->id, c->token, err);
+        if (err_status(err) == 401)
+            auth_failed_note_ended(w, c->key->id, c->token, &e->client, err);
         e->sight_refused(e, &f);
         return;
     }

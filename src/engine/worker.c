@@ -104,7 +104,8 @@ static void worker_enter(void *context, struct loop *loop)
                                  .body_ms = (uint32_t)c->body_ms,
                                  .idle_ms = (uint32_t)c->idle_ms,
                                  .write_ms = (uint32_t)c->write_ms,
-                                 .held_bytes = held_bytes_each(e->worker_count)};
+                                 .held_bytes = held_bytes_each(e->worker_count),
+                                 .proxies = &e->proxies};
     w->loop = loop;
     w->server = http_server_create(loop, &service, &limits);
     list_init(&w->away);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "http/proxy_header.h"
 
 /* -- input ------------------------------------------------------------------------------- */
 
@@ -221,8 +222,34 @@ static bool find_head_end(struct http_connection *c, const char *bytes, size_t s
     return true;
 }
 
+/* False: more of it is to come, or it was refused. */
+static bool take_proxy_header(struct http_connection *c)
+{
+    size_t size = 0;
+    const char *wrong = "";
+    enum proxy_header outcome =
+        proxy_header_read(c->in.bytes + c->in.from, input_size(c), &size, &c->client, &wrong);
+    if (outcome == PROXY_MORE) return false;
+    if (outcome == PROXY_BAD) {
+        char text[CLIENT_ADDRESS_TEXT];
+        struct str proxy = client_address_text(&c->client, text);
+        struct fault f;
+        fault_set(&f, ERR_BAD_REQUEST, "",
+                  "the PROXY header of %.*s %s: http.proxy_protocol is on, so that each connection "
+                  "from an address of http.trusted_proxies begins with one",
+                  STR_FORMAT(proxy), wrong);
+        c->server->understood = NULL;
+        refuse(c, &f, 0);
+        return false;
+    }
+    c->awaits_proxy_header = false;
+    input_consume(c, size);
+    return true;
+}
+
 static bool take_head(struct http_connection *c)
 {
+    if (c->awaits_proxy_header) return take_proxy_header(c);
     const char *bytes = c->in.bytes + c->in.from;
     size_t size = input_size(c), head_size;
     /* RFC 9112 2.2: one empty line before a request is forgiven. */

@@ -63,14 +63,17 @@ struct http_connection {
     struct http_server *server;
     uint32_t place;      /* in server->slots */
     uint32_t generation; /* of tokens; rises with each deferral and each new client */
+    /* The other end, or whom its PROXY header names. */
+    struct client_address client;
 
     enum stage stage;
-    bool ended;         /* the client has ended its side */
-    bool broken;        /* reset, or out of memory: to be freed */
-    bool blocked;       /* a request may be ready, but not begun: output, gates or hold */
-    bool paused;        /* not read while the server is held */
-    bool write_blocked; /* the socket took less than we had */
-    bool linger;        /* something may be unread when we close */
+    bool ended;               /* the client has ended its side */
+    bool broken;              /* reset, or out of memory: to be freed */
+    bool blocked;             /* a request may be ready, but not begun: output, gates or hold */
+    bool paused;              /* not read while the server is held */
+    bool write_blocked;       /* the socket took less than we had */
+    bool linger;              /* something may be unread when we close */
+    bool awaits_proxy_header; /* before its first request */
 
     /* The request that is being received or in hand. */
     struct head_memo *memo; /* of an earlier request; NULL: none was remembered yet */

@@ -121,6 +121,7 @@ static void exchange_begin(struct http_connection *c)
                                          .target = STR(""),
                                          .path = STR(""),
                                          .headers = s->head.fields,
+                                         .client = c->client,
                                          .arena = s->arena,
                                          .connection = c};
     c->head_only = c->keep_alive = c->http_1_0 = false;
@@ -224,6 +225,8 @@ static enum err read_anew(struct http_connection *c, struct fault *f)
     c->framed = true;
     c->chunked = h->chunked;
     c->length = h->length;
+    err = client_address_forwarded(s->limits.proxies, x->headers, x->header_count, &x->client, f);
+    if (err != ERR_OK) return err;
     err = find_route(s, x, f);
     if (err != ERR_OK) return err;
     set_body_max(c);

@@ -284,6 +284,9 @@ void http_server_take(struct http_server *s, int fd, bool is_unix)
         return;
     }
     s->count++;
+    c->client = client_address_of(fd);
+    c->awaits_proxy_header = s->limits.proxies != NULL && s->limits.proxies->send_proxy_header &&
+                             trusted_proxies_have(s->limits.proxies, &c->client);
     if (!is_unix) {
         int on = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

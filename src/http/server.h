@@ -12,12 +12,13 @@
  * reached in its lane. Gates of one connection open in order. Views in a request are valid until
  * handle() returns, whether it replied or deferred. Handlers never nest: http_resume() and
  * http_server_release() only write; what waited behind is handled in the next beat.
- * Bounds: limits.h and struct http_limits. */
+ * Bounds: limits.h and struct http_limits. Who a request comes from is http/client_address.h's. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
 #include "base/arena.h"
 #include "base/fault.h"
+#include "http/client_address.h"
 #include "http/header.h"
 #include "loop/loop.h"
 
@@ -84,6 +85,8 @@ struct http_limits {
      * http_server_has_room() says no; 0: any number. Above half of it, strangers' bodies beyond
      * such a buffer are refused. */
     size_t held_bytes;
+    /* Whose word on who their clients are is taken; NULL: nobody's. Outlives the server. */
+    const struct trusted_proxies *proxies;
 };
 
 /* What the service keeps with a head, beside the connection that remembers it: zeroed whenever
@@ -104,6 +107,7 @@ struct http_exchange {
     struct str params[HTTP_PARAMS_MAX];
     const struct http_header *headers;
     size_t header_count;
+    struct client_address client; /* who sent it */
     uint64_t missing; /* names that no header has, by http_header_bit(); 0: nobody has looked */
     struct str body;
     struct str allow;       /* for refuse() of 405: "GET, POST" */

@@ -78,7 +78,7 @@ static void note_ended_key(const struct job *j)
 {
     struct id key;
     if (err_status(j->err) == 401 && id_read("key_", j->actor.key_id, &key))
-        auth_failed_note_ended(j->platform, key, j->err);
+        auth_failed_note_ended(j->platform, key, &j->client, j->err);
 }
 
 void job_answer(struct job *j)

@@ -7,6 +7,7 @@
 struct auth_failed {
     struct refused_source source; /* a copy */
     struct own_event event;
+    char reason[REFUSED_REASON_BYTES], client[CLIENT_ADDRESS_TEXT];
 };
 
 void auth_failed_note(void *context, const struct http_exchange *x, enum err err)
@@ -15,10 +16,11 @@ void auth_failed_note(void *context, const struct http_exchange *x, enum err err
     refused_note(&p->refused, x, p->keys, err);
 }
 
-void auth_failed_note_ended(struct platform *p, struct id key, enum err err)
+void auth_failed_note_ended(struct platform *p, struct id key, const struct client_address *client,
+                            enum err err)
 {
     metric_add(p->sheet, METRIC_PLATFORM_AUTH_FAILED, 1);
-    refused_note_ended(&p->refused, key, err);
+    refused_note_ended(&p->refused, key, client, err);
 }
 
 static void record(struct job *j, struct store *s)
@@ -38,6 +40,7 @@ static void recorded(struct job *j)
     if (failed && !p->refused_wait)
         log_line(LOG_ERROR, "auth_failed_not_recorded", "why", j->fault.text, NULL);
     p->refused_wait = failed;
+    if (!failed) refused_log(&a->source);
     job_destroy(j);
 }
 
@@ -50,7 +53,8 @@ static struct job *job_of(struct platform *p, const struct refused_source *sourc
     a->source = *source;
     e->kind = "auth.failed";
     e->tenant = STR("default");
-    e->reason = str_from(err_sentence(source->err));
+    e->reason = refused_reason(source, a->reason);
+    e->client_address = client_address_text(&source->client, a->client);
     e->count = source->count;
     if (!source->has_key_id) {
         e->resource_type = "credential";

@@ -96,7 +96,8 @@ static void make_server(struct platform *p)
                                        .body_ms = (uint32_t)c->body_ms,
                                        .idle_ms = (uint32_t)c->idle_ms,
                                        .write_ms = (uint32_t)c->write_ms,
-                                       .held_bytes = LIMIT_HELD_BYTES};
+                                       .held_bytes = LIMIT_HELD_BYTES,
+                                       .proxies = &p->proxies};
     p->server = http_server_create(p->loop, &service, &limits);
     if (c->engine_url[0] != '\0')
         p->forward =
@@ -129,9 +130,12 @@ static enum err start_consuming(struct platform *p, struct fault *f)
 static enum err boot(struct platform *p, struct fault *f)
 {
     const struct config *c = p->config;
+    enum err err = trusted_proxies_read(str_from(c->trusted_proxies), &p->proxies, f);
+    if (err != ERR_OK) return err;
+    p->proxies.send_proxy_header = c->proxy_protocol;
     if (mkdir(c->data, 0700) != 0 && errno != EEXIST)
         return fault_set(f, ERR_IO, "", "data: cannot make %s: %s", c->data, strerror(errno));
-    enum err err = listeners_open(&p->listeners, str_from(c->listen), str_from(c->listen_unix), f);
+    err = listeners_open(&p->listeners, str_from(c->listen), str_from(c->listen_unix), f);
     if (err == ERR_OK) err = check_store(c, f);
     if (err == ERR_OK) err = pepper_read_or_make(p->config->pepper_file, &p->pepper, f);
     if (err == ERR_OK) err = read_store(p, f);

@@ -47,6 +47,7 @@ struct bundle_tags {
 
 struct platform {
     const struct config *config;
+    struct trusted_proxies proxies;
     struct pepper pepper;
     struct loop *loop;
     struct listeners listeners;
@@ -168,7 +169,8 @@ void job_back(struct job *j);
 
 void auth_failed_note(void *context, const struct http_exchange *x, enum err err);
 /* The key was admitted, and had ended when its answer was made. */
-void auth_failed_note_ended(struct platform *p, struct id key, enum err err);
+void auth_failed_note_ended(struct platform *p, struct id key, const struct client_address *client,
+                            enum err err);
 void auth_failed_record(struct platform *p);
 
 #endif

@@ -467,6 +467,7 @@ struct job *job_create(struct platform *p, const struct http_exchange *x,
     id_write("req_", id_make(j->actor.now_ms, &p->api.chance), j->request_id);
     j->actor.request_id = str_of(j->request_id, ID_TEXT);
     j->echo_id = job_copy(j, api_request_id(x));
+    j->client = x->client;
     const struct key *k = p->caller.key;
     if (k == NULL) return j;
     j->tenant = job_copy(j, p->caller.tenant);

@@ -57,7 +57,8 @@ struct job {
     struct actor actor;
     char request_id[ID_TEXT];
     struct str echo_id; /* the client's X-Request-ID, if it is one to echo */
-    char *body;         /* malloced where there is one to keep, freed with the job */
+    struct client_address client;
+    char *body; /* malloced where there is one to keep, freed with the job */
     size_t body_size;
     size_t copied_bytes; /* of a body that was copied to the arena: they count in a queue, too */
     struct key *draft;   /* of a key that is to be made; owned */

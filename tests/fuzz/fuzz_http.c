@@ -1,7 +1,7 @@
 /* fuzz_http.c - hostile bytes for everything in src/http that reads them.
  *
- * The first byte chooses the door: a request's head alone, a chunked body, a target, a whole
- * server (pieces of the input arrive one after the other over a socket pair, replies are gated,
+ * The first byte chooses the door: a request's head alone, a chunked body, a target, who the client is, a
+ * whole server (pieces of the input arrive one after the other over a socket pair, replies are gated,
  * deferred or immediate), or a client that is answered with the input. */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "http/chunk.h"
 #include "http/head.h"
+#include "http/proxy_header.h"
 #include "http/server.h"
 #include "http/target.h"
 #include "http/transfer.h"
@@ -84,6 +85,30 @@ static void fuzz_target(const char *bytes, size_t size)
         while (query_next(&query, &name, &value)) query_decode(value, &arena, &decoded, NULL);
     }
     arena_fini(&arena);
+}
+
+/* A PROXY header, a list of proxies, and what they say: the same whether it comes in one piece or byte by
+ * byte, and an address that is told can be read. */
+static void fuzz_client_address(const char *bytes, size_t size)
+{
+    struct client_address a = {.kind = CLIENT_UNIX}, b = a, again;
+    const char *wrong = NULL;
+    size_t whole = 0, pieces = 0;
+    char text[CLIENT_ADDRESS_TEXT];
+    enum proxy_header outcome =
+        size == 0 ? PROXY_MORE : proxy_header_read(bytes, size, &whole, &a, &wrong);
+    enum proxy_header stepwise = PROXY_MORE;
+    for (size_t i = 1; i <= size && stepwise == PROXY_MORE; i++)
+        stepwise = proxy_header_read(bytes, i, &pieces, &b, &wrong);
+    check(outcome == stepwise && whole == pieces && whole <= size && client_address_equal(&a, &b));
+    struct trusted_proxies t;
+    if (trusted_proxies_read(str_of(bytes, size), &t, NULL) != ERR_OK)
+        check(trusted_proxies_read(STR("0.0.0.0/0,::/1,unix"), &t, NULL) == ERR_OK);
+    struct http_header h = {STR("X-Forwarded-For"), str_of(bytes, size)};
+    if (client_address_forwarded(&t, &h, 1, &a, NULL) != ERR_OK) return;
+    struct str told = client_address_text(&a, text);
+    if (a.kind != CLIENT_UNIX)
+        check(client_address_read(told, &again) && client_address_equal(&a, &again));
 }
 
 static void reply(struct http_exchange *x, struct http_gate gate)
@@ -226,6 +251,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 1: fuzz_chunks(bytes, size); break;
     case 2: fuzz_target(bytes, size); break;
     case 3: fuzz_client(bytes, size); break;
+    case 4: fuzz_client_address(bytes, size); break;
     default: fuzz_server(bytes, size); break;
     }
     return 0;

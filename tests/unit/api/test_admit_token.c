@@ -38,8 +38,10 @@ static void note_failed(void *context, const struct http_exchange *x, enum err e
     ((struct scene *)context)->failed++;
 }
 
-static void note_rejected(void *context, const struct token_claims *t, enum err err)
+static void note_rejected(void *context, const struct http_exchange *x,
+                          const struct token_claims *t, enum err err)
 {
+    (void)x;
     struct scene *s = context;
     s->rejected++;
     s->rejected_err = err;

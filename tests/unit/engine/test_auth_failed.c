@@ -137,6 +137,54 @@ static void what_has_no_key_s_form_is_one_source(void **state)
     forget_all(w);
 }
 
+static struct client_address client_of(const char *text)
+{
+    struct client_address a;
+    assert_true(client_address_read(str_from(text), &a));
+    return a;
+}
+
+static void assert_reason(const struct refused_source *s, const char *text)
+{
+    char room[REFUSED_REASON_BYTES];
+    assert_true(str_equal(refused_reason(s, room), str_from(text)));
+}
+
+/* Of each source the latest address, and whether there were others; so it is told also where it was noted
+ * long after the request came, or was put back. */
+static void a_source_has_the_address_of_its_latest_client(void **state)
+{
+    (void)state;
+    struct worker *w = worker_with(1);
+    struct client_address one = client_of("192.0.2.1"), other = client_of("2001:db8::1");
+    const struct refused_source *s = &w->refused.sources[0];
+    refused_note_ended(&w->refused, id_of_source(0), &one, ERR_CREDENTIAL_REVOKED);
+    refused_note_ended(&w->refused, id_of_source(0), &one, ERR_CREDENTIAL_REVOKED);
+    assert_true(s->count == 2 && !s->has_several_clients && client_address_equal(&s->client, &one));
+    assert_reason(s, err_sentence(ERR_CREDENTIAL_REVOKED));
+    refused_note_ended(&w->refused, id_of_source(0), &other, ERR_CREDENTIAL_EXPIRED);
+    assert_true(s->count == 3 && s->has_several_clients);
+    assert_true(client_address_equal(&s->client, &other));
+    char both[REFUSED_REASON_BYTES];
+    snprintf(both, sizeof both, "%s; from several addresses, client_address is the latest one",
+             err_sentence(ERR_CREDENTIAL_EXPIRED));
+    assert_reason(s, both);
+
+    struct refused_source away = *s;
+    refused_drop(&w->refused);
+    refused_put_back(&w->refused, &away);
+    assert_true(s->count == 3 && s->has_several_clients);
+    away.has_several_clients = false;
+    refused_drop(&w->refused);
+    refused_put_back(&w->refused, &away);
+    assert_false(s->has_several_clients);
+    for (int err = ERR_OK; err < ERR_COUNT; err++) { /* the longest has room */
+        away = (struct refused_source){.err = (enum err)err, .has_several_clients = true};
+        (void)refused_reason(&away, both);
+    }
+    forget_all(w);
+}
+
 static void note_token(struct worker *w, unsigned number, enum err err)
 {
     char tenant[32];
@@ -145,7 +193,7 @@ static void note_token(struct worker *w, unsigned number, enum err err)
                              .actor = STR("bot"),
                              .scope = STR("*")};
     t.tenant = str_of(tenant, (size_t)snprintf(tenant, sizeof tenant, "tenant-%u", number));
-    token_rejected_note(w, &t, err);
+    token_rejected_note(w, &(struct http_exchange){0}, &t, err);
 }
 
 static void a_rejected_token_is_a_source_of_its_own_and_keeps_its_names(void **state)
@@ -206,6 +254,7 @@ int main(void)
         cmocka_unit_test(ids_that_are_made_up_leave_the_places_to_keys),
         cmocka_unit_test(a_key_is_found_behind_blanks),
         cmocka_unit_test(what_has_no_key_s_form_is_one_source),
+        cmocka_unit_test(a_source_has_the_address_of_its_latest_client),
         cmocka_unit_test(a_rejected_token_is_a_source_of_its_own_and_keeps_its_names),
         cmocka_unit_test(a_token_and_its_key_are_counted_apart),
         cmocka_unit_test(more_tokens_than_places_share_the_last),

@@ -179,7 +179,7 @@ static void refused_credentials_wait_for_room_and_are_counted_on(void **state)
     assert_int_equal(disk_real_create(s->path, &s->disk), ERR_OK);
     open_journal(s);
     w->commit = s->commit;
-    token_rejected_note(w, &token, ERR_CREDENTIAL_EXPIRED);
+    token_rejected_note(w, &(struct http_exchange){0}, &token, ERR_CREDENTIAL_EXPIRED);
     auth_failed_record(w);
     assert_int_equal(w->refused.count, 0);
     auth_failed_record(w); /* each is told of once */

@@ -41,6 +41,7 @@ static struct event full_event(void)
         .actor = STR("invoice_bot"),
         .args = STR("{\"amount\":120.5,\"n\":\"\\u0000\"}"),
         .binding_hash = STR(HASH),
+        .client_address = STR("2001:db8::1"),
         .confidence = 0.92,
         .has_confidence = true,
         .confidence_used = 0.9,

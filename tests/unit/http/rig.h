@@ -144,7 +144,16 @@ static void serve_kept(void *context, struct http_exchange *x)
     rig_reply_text(x, 200, text);
 }
 
+static void serve_client(void *context, struct http_exchange *x)
+{
+    (void)context;
+    char text[CLIENT_ADDRESS_TEXT];
+    http_reply(x,
+               &(struct http_reply){.status = 200, .body = client_address_text(&x->client, text)});
+}
+
 static const struct http_route rig_routes[] = {
+    {.method = HTTP_GET, .pattern = "/client", .handle = serve_client},
     {.method = HTTP_POST,
      .pattern = "/echo",
      .body = HTTP_BODY_JSON,
