@@ -122,15 +122,18 @@ static bool path_is_hidden(const struct tracer *t, const struct cel_node *n, siz
 }
 
 /* Elements of macros are looked into only where the whole range may be shown, so that a variable
- * of a macro is never hidden by itself. */
+ * of a macro is never hidden by itself. has() shows no value, but it fails with the text of a key
+ * that is worked out, as everything on its path does. */
 static bool is_hidden(const struct tracer *t, const struct cel_node *n)
 {
-    if (t->given->hidden == NULL || n->kind == NODE_HAS) return false; /* has() shows no value */
+    if (t->given->hidden == NULL) return false;
+    bool shows_value = n->kind != NODE_HAS;
+    if (!shows_value) n = n->children[0];
     size_t steps = 0;
     const struct cel_node *root = n;
     for (; is_step(root); root = root->children[0]) steps++;
     if (is_variable(root)) {
-        if (path_is_hidden(t, n, steps)) return true;
+        if (shows_value && path_is_hidden(t, n, steps)) return true;
         for (const struct cel_node *i = n; is_step(i); i = i->children[0])
             if (i->kind == NODE_CALL && is_hidden(t, i->children[1])) return true;
         return false;
