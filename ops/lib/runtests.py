@@ -279,6 +279,12 @@ def long_gate():
     return program(folder, "sim_sim_gate", "--count", "1000000", count=r"(\d+) pairs", least=1000000) if folder else Counts(failed=1)
 
 
+def long_masks():
+    """A million random policies, none of which lets a text show what a mask covers."""
+    folder = build("release")
+    return program(folder, "sim_sim_masks", "--count", "1000000", count=r"(\d+) policies", least=1000000) if folder else Counts(failed=1)
+
+
 def long_state():
     """A million lives of the state, over late mail and power cuts."""
     folder = build("release")
@@ -405,7 +411,7 @@ def long():
             temporary.replace(state_file)
 
     steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
-             ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("planted", long_planted),
+             ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("masks", long_masks), ("planted", long_planted),
              ("state", long_state), ("races", long_races), ("walks", long_walks), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan), ("cel", long_cel)]
     for name, step in steps:

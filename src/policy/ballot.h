@@ -136,10 +136,6 @@ const struct policy_limit *limit_over_by_itself(const struct policy_outcome *o);
 /* What this request adds to the limit's sum, in millionths; -1: nothing that could be added. */
 int64_t limit_amount(struct ballot *b, const struct limit_terms *t);
 
-/* mask.c: whether the path (segments[0] is args, context, resource or request; an absent one is any
- * key) leads to something masked, or holds it. */
-bool mask_hides(const struct policy_set *s, const struct str *segments, size_t count);
-
 /* explain.c: tells of each rule, and of an outcome that is no allow what stands in its way. */
 void explain_rules(struct ballot *b, const struct policy_outcome *o,
                    const struct policy_explain *explain);

@@ -1,6 +1,7 @@
 #include "policy/condition.h"
 
 #include "policy/ballot.h"
+#include "policy/mask.h"
 
 /* ---- at load ---- */
 

@@ -133,8 +133,9 @@ struct role {
 };
 
 struct mask {
-    struct str *segments; /* the first is args, context or resource */
+    struct str *segments; /* the first is args, context or resource; `*` and `**` are any */
     size_t count;
+    unsigned line, column;
 };
 
 struct policy_test {

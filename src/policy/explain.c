@@ -9,6 +9,7 @@
  * condition. What is masked in records is masked here too. */
 #include "policy/condition.h"
 #include "policy/ballot.h"
+#include "policy/mask.h"
 #include "policy/problem.h"
 
 enum { PATTERNS_SHOWN = 8 };
@@ -56,18 +57,11 @@ static struct str why_not_subject(struct ballot *b, const struct rule *rule)
     return STR("the rule is for agents only");
 }
 
-/* The resource's name, unless a part of it is masked. */
-static struct str resource_shown(struct ballot *b)
-{
-    const struct str type[] = {STR("resource"), STR("type")}, id[] = {STR("resource"), STR("id")};
-    bool hidden = mask_hides(b->set, type, 2) || mask_hides(b->set, id, 2);
-    return hidden ? STR("[masked]") : b->request->resource;
-}
-
 static struct str why_not_resource(struct ballot *b, const struct rule *rule)
 {
     if (str_is_absent(b->request->resource)) return STR("resources: the request names none");
-    return mismatch(b, "resources", resource_shown(b), &rule->resources);
+    struct str shown = policy_resource_shown(b->set, b->request);
+    return mismatch(b, "resources", shown, &rule->resources);
 }
 
 /* ---- what applies ---- */

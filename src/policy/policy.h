@@ -352,4 +352,7 @@ bool policy_masks_in(const struct policy_set *s, struct str root_name, const str
 const struct json *policy_masked_copy(const struct policy_set *s, struct str root_name,
                                       const struct json *root, struct arena *arena);
 
+/* The name of what is asked about, or "[masked]" where a part of it is masked; absent: none. */
+struct str policy_resource_shown(const struct policy_set *s, const struct policy_request *q);
+
 #endif

@@ -40,7 +40,7 @@ static void read_mask(struct reader *r, const struct value *v, struct mask *mask
 {
     struct str path, segment;
     if (!want_text(r, v, 500, &path)) return;
-    struct str segments[MASK_SEGMENTS_MAX];
+    struct str segments[MASK_SEGMENTS_MAX], before = {0};
     size_t count = 0;
     for (struct str rest = path; str_split(&rest, '.', &segment); count++) {
         if (segment.size == 0 || count == MASK_SEGMENTS_MAX) {
@@ -48,14 +48,20 @@ static void read_mask(struct reader *r, const struct value *v, struct mask *mask
                             path.bytes, MASK_SEGMENTS_MAX);
             return;
         }
-        if (segment.size > 1 && memchr(segment.bytes, '*', segment.size) != NULL) {
+        bool deep = str_equal(segment, STR("**"));
+        if (segment.size > 1 && !deep && memchr(segment.bytes, '*', segment.size) != NULL) {
             reader_complain(
                 r, v,
                 "\"%.100s\" has a * within a name; * stands for a whole one, as in args.*.number",
                 path.bytes);
             return;
         }
-        segments[count] = segment;
+        if (deep && (rest.size == 0 || str_equal(before, STR("**")))) {
+            reader_complain(r, v, "\"%.100s\" needs a name behind its **, as in args.**.secret",
+                            path.bytes);
+            return;
+        }
+        segments[count] = before = segment;
     }
     struct str root = segments[0];
     if (!str_equal(root, STR("args")) && !str_equal(root, STR("context")) &&
@@ -67,6 +73,8 @@ static void read_mask(struct reader *r, const struct value *v, struct mask *mask
     if (mask->segments == NULL) return;
     memcpy(mask->segments, segments, count * sizeof *segments);
     mask->count = count;
+    mask->line = v->node->line;
+    mask->column = v->node->column;
 }
 
 static void read_masks(struct reader *r, const struct value *v)

@@ -6,13 +6,12 @@
  * what the passes find (`/healthz`), so that its author hears of it before the next put.
  *
  * A new refusal is one row in `passes`. A pass reports with problem_add() and changes nothing. */
-#include "policy/document.h"
+#include "policy/refusal.h"
+
 #include "policy/problem.h"
 
-typedef void refusal_pass(const struct policy_document *d, struct policy_problems *ret);
-
 static refusal_pass *const passes[] = {
-    NULL, /* the end */
+    refuse_vain_masks, NULL, /* the end */
 };
 
 void policy_refusals(const struct policy_document *d, struct policy_problems *ret)

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/map.h"
 #include "policy/condition.h"
+#include "policy/mask.h"
 
 static const size_t set_bytes_max = (size_t)8
                                     << 30; /* bounds nothing real; the arena wants a bound */
@@ -187,12 +188,10 @@ static bool intern(struct policy_set *s, struct map selectors[2], bool folds,
 static bool collect_rules(struct policy_set *s, const struct map *numbers, struct map selectors[2])
 {
     s->rules = arena_lines(&s->arena, (s->rule_count + 1) * sizeof(struct set_rule));
-    s->masks = arena_array(&s->arena, const struct mask *, s->mask_count + 1);
-    if (s->rules == NULL || s->masks == NULL) return false;
-    size_t rule = 0, mask = 0;
+    if (s->rules == NULL) return false;
+    size_t rule = 0;
     for (size_t i = 0; i < s->document_count; i++) {
         const struct policy_document *d = s->documents[i].document;
-        for (size_t k = 0; k < d->mask_count; k++) s->masks[mask++] = &d->masks[k];
         for (size_t k = 0; k < d->rule_count; k++) {
             struct set_rule *r = &s->rules[rule++];
             rule_init(r, &d->rules[k]);
@@ -206,7 +205,6 @@ static bool collect_rules(struct policy_set *s, const struct map *numbers, struc
                 return false;
         }
     }
-    masks_summarize(s);
     return true;
 }
 
@@ -243,7 +241,7 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
     if (s == NULL) return ERR_FULL;
     bool built = take_documents(s, entries, count, as_enforced) && s->rule_count < VALUE_IS_CELL &&
                  number_roles(s, &numbers) && collect_members(s, &numbers) &&
-                 collect_rules(s, &numbers, selectors) && note_hidden_args(s) &&
+                 collect_rules(s, &numbers, selectors) && masks_build(s) && note_hidden_args(s) &&
                  set_build_groups(s);
     map_fini(&numbers);
     map_fini(&selectors[0]);

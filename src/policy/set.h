@@ -121,7 +121,7 @@ struct policy_set {
     struct set_member *members;
     size_t member_count;
     const struct index *member_index;
-    const struct mask **masks;
+    const struct mask_tree *masks; /* NULL: none */
     size_t mask_count;
     /* a filter of the names that are masked, or hold something masked, right below the root */
     uint64_t masked_names[MASK_ROOTS];
@@ -139,9 +139,6 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
 
 /* Zeroed memory that begins at the start of a cache line; NULL: the arena is full. */
 void *arena_lines(struct arena *arena, size_t size);
-
-/* mask.c: fills masked_names from s->masks. */
-void masks_summarize(struct policy_set *s);
 
 /* groups.c: fills groups and the action index from s->rules. False: out of memory. */
 bool set_build_groups(struct policy_set *s);

@@ -194,6 +194,32 @@ rules:
     assert answer["input_hash"] == canonical.digest({"action": "a", **body}), "the input hash is of what was received"
 
 
+def test_a_mask_covers_every_spelling_of_a_name_at_any_depth(tenant):
+    tenant.policy("""
+mask: [args.secret, "args.**.pin", args.list.00]
+rules:
+  - {id: a, agents: ["*"], actions: [a], decision: allow}
+""")
+    answer = tenant.ask("a", args={"Secret": "KEPT-1", "SECRET": "KEPT-2", "list": ["KEPT-3", 1], "deep": [{"down": {"Pin": "KEPT-4"}}], "n": 1})
+    event = tenant.trace(answer["trace_id"])[0]
+    assert event["args"] == {"Secret": "[masked]", "SECRET": "[masked]", "list": ["[masked]", 1], "deep": [{"down": {"Pin": "[masked]"}}], "n": 1}
+    assert "KEPT" not in canonical.canonical(event)
+
+
+def test_a_failure_of_has_names_no_masked_value(tenant):
+    tenant.policy("""
+mask: [args.card]
+rules:
+  - {id: d, actions: [a], decision: deny, when: "has(args.limits[args.card].max)"}
+  - {id: c, agents: ["*"], actions: [b], decision: compute, compute: {tool: t, args: {x: "${has(args.limits[args.card].max)}"}}}
+""")
+    for action, rule in (("a", "deny:d"), ("b", "compute:c")):
+        answer = tenant.ask(action, args={"card": "4111-1111-1111-1111", "limits": {"x": {}}})
+        assert (answer["decision"], answer["rule"]) == ("deny", rule)
+        assert "no such key" in answer["reason"] and "4111" not in answer["reason"], answer
+        assert "4111" not in canonical.canonical(tenant.trace(answer["trace_id"]))
+
+
 def test_shadow_votes_are_told_and_do_not_count(tenant):
     tenant.policy('rules:\n  - {id: a, agents: ["*"], actions: ["*_x"], decision: allow}\n')
     tenant.policy('mode: shadow\nrules:\n  - {id: s, actions: [get_x], decision: deny}\n', name="shadow")

@@ -134,6 +134,10 @@ def test_schema_and_loader_agree(more, wanted, tmp_path):
 
 @pytest.mark.parametrize("more, wanted", [
     ("mask: ['args.*.number', args.cards.0]", True), ("mask: ['args.card*']", False), ("mask: ['args.**']", False),
+    ("mask: ['args.**.pin', 'args.a.**.*', 'context.**.a.**.b', resource, 'resource.*.x', 'resource.**.pin', resource.Properties.x, resource.TYPE]", True), ("mask: ['args.**.**.x']", False), ("mask: ['**.x']", False),
+    ("mask: ['args.***.x']", False), ("mask: ['args.a.b.c.d.e.f.g.h.i.j.k.l.m.n.o']", True), ("mask: ['args.a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p']", False),
+    ("mask: ['args.**.b.c.d.e.f.g.h.i.j.k.l.m.n.o']", True), ("mask: ['args.**.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p']", False), ("mask: ['args.a.']", False),
+    ("mask: [resource.pin]", False), ("mask: [resource.types]", False), ("mask: [resource.id.x]", False), ("mask: [resource.propertiesx]", False),
     ("tests: [{request: {actor: z, action: c, context: {confidence: 1, scope: c}}, expect: deny}]", True),
     ("tests: [{request: {user_id: z, action: c, context: {confidence: 5, scope: 5}}, expect: deny}]", True),
     ("tests: [{request: {user_id: z, action: c, scope: c}, expect: deny}]", False),

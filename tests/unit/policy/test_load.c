@@ -340,8 +340,13 @@ static void masks_are_paths_below_the_request(void **state)
     assert_true(has_problem(&p, "mask[3]: must not be empty"));
     p = refused("mask: [\"args.card*\", \"args.**\", \"args.*.*\"]");
     assert_true(has_problem(&p, "mask[0]: \"args.card*\" has a * within a name"));
-    assert_true(has_problem(&p, "mask[1]: \"args.**\" has a * within a name"));
+    assert_true(has_problem(&p, "mask[1]: \"args.**\" needs a name behind its **"));
     assert_int_equal(p.count, 2);
+    p = refused("mask: [\"args.**.**.x\", \"args.***\", \"**.x\", \"args.**.*\", \"args.**.x\"]");
+    assert_true(has_problem(&p, "mask[0]: \"args.**.**.x\" needs a name behind its **"));
+    assert_true(has_problem(&p, "mask[1]: \"args.***\" has a * within a name"));
+    assert_true(has_problem(&p, "mask[2]: \"**.x\" has to begin with args"));
+    assert_int_equal(p.count, 3);
 }
 
 static void limits_bound_a_document(void **state)
