@@ -119,9 +119,29 @@ static void put_outcome(struct buf *out, const char *name, const struct policy_o
     if (o->verdict == VERDICT_COMPUTE) {
         put_text_member(out, "safe_tool", o->safe_tool);
         buf_printf(out, ",\"safe_args\":");
-        json_put_canonical(out, o->safe_args);
+        if (o->safe_args == NULL)
+            buf_put_literal(out, "{}");
+        else
+            json_put_canonical(out, o->safe_args);
     }
     buf_put_byte(out, '}');
+}
+
+/* As its set would have it recorded: a request as it was sent has masked values in clear. */
+static struct policy_outcome outcome_shown(struct diff *d, const struct policy_set *set,
+                                           const struct policy_outcome *o)
+{
+    struct policy_outcome shown = *o;
+    if (o->verdict == VERDICT_COMPUTE && o->told_args != NULL)
+        shown.safe_args = policy_masked_copy(set, STR("args"), o->told_args, &d->arena);
+    return shown;
+}
+
+static struct str resource_shown(struct diff *d, const struct policy_request *q)
+{
+    struct policy_request known = *q;
+    known.resource = policy_resource_shown(d->before, q);
+    return policy_resource_shown(d->after, &known);
 }
 
 static void tell_change(struct diff *d, const struct policy_request *q,
@@ -134,7 +154,7 @@ static void tell_change(struct diff *d, const struct policy_request *q,
                    (unsigned long long)d->line);
         put_text_member(&d->json, person ? "user_id" : "actor", person ? q->user : q->actor);
         put_text_member(&d->json, "action", q->action);
-        put_text_member(&d->json, "resource", q->resource);
+        put_text_member(&d->json, "resource", resource_shown(d, q));
         put_outcome(&d->json, "old", before);
         put_outcome(&d->json, "new", after);
         buf_put_byte(&d->json, '}');
@@ -142,7 +162,7 @@ static void tell_change(struct diff *d, const struct policy_request *q,
     }
     struct str action = text_shown(&d->arena, q->action),
                who = text_shown(&d->arena, person ? q->user : q->actor);
-    struct str on = text_shown(&d->arena, q->resource);
+    struct str on = text_shown(&d->arena, resource_shown(d, q));
     fprintf(c->out, "%.*s:%llu: %.*s%s%.*s by %.*s: ", STR_FORMAT(d->corpus),
             (unsigned long long)d->line, STR_FORMAT(action), on.size > 0 ? " on " : "",
             STR_FORMAT(on), STR_FORMAT(who));
@@ -166,7 +186,10 @@ static void compare(struct diff *d, const struct policy_recorded *recorded)
     }
     d->changed++;
     d->counts[before.verdict][after.verdict]++;
-    if (d->changed <= d->told_most) tell_change(d, q, &before, &after);
+    if (d->changed > d->told_most) return;
+    before = outcome_shown(d, d->before, &before);
+    after = outcome_shown(d, d->after, &after);
+    tell_change(d, q, &before, &after);
 }
 
 /* ---- the corpus ---- */

@@ -292,6 +292,17 @@ def test_requests_that_would_change_are_told_and_counted(tmp_path):
     ]
 
 
+def test_what_is_masked_in_records_is_not_printed(tmp_path):
+    """A request as it was sent has it in clear."""
+    rule = "rules:\n  - {id: w, agents: [bot], actions: [write], decision: compute, compute: {tool: safe, args: {of: '%s', token: '${args.Token}'}}}\n"
+    mask = "mask: [args.card, args.token, resource.id]\n"
+    old, new = mask + rule % "${args.card}", mask + rule.replace("safe,", "other,") % "${args.card}"
+    line = '{"actor":"bot","action":"write","resource":"account:SECRET-1","args":{"card":"SECRET-2","Token":"SECRET-3"}}\n'
+    for words in ((), ("--json",)):
+        done = diff(tmp_path, *words, old=old, new=new, corpus=line)
+        assert done.returncode == 1 and "SECRET" not in done.stdout and "[masked]" in done.stdout, done
+
+
 def test_the_same_policies_change_nothing(tmp_path):
     done = diff(tmp_path, new=OLD)
     assert done.returncode == 0
