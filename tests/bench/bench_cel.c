@@ -2,6 +2,8 @@
  * cel-go.
  *
  *   bench_cel [--json] [CONDITION]...      those instead of the usual ones
+ *   bench_cel --worst [TEXT]               the worst time per step of what a condition may cost, over
+ *                                          all functions and forms (dear.h) whose text has TEXT in it
  *
  * Each condition runs over a handful of different requests in turn, so that the branches are not
  * learned by heart. Time is the thread's own CPU time; the best of several rounds is told.
@@ -22,6 +24,7 @@
 
 #include "base/check.h"
 #include "policy/cel/cel.h"
+#include "../unit/cel/dear.h"
 
 enum { ROUNDS = 25, TURNS = 100000, COMPILES = 3000, GOAL = 5 };
 
@@ -258,8 +261,111 @@ static bool measure(const char *condition,
     return true;
 }
 
+/* ---- the worst time per step ---- */
+
+enum {
+    LONG_TEXT = 30000,
+    PAIRS_EVERY = 9, /* all pairs take ten minutes */
+    STEPS = 100000,  /* that one condition may cost */
+    WORST = 40,
+    AGAIN = 5, /* the best of so many counts, for what looks bad at first */
+    GOAL_NS = 20,
+};
+
+struct found {
+    double ns, total_us;
+    uint64_t steps;
+    char text[128], names[256];
+};
+
+struct search {
+    const char *only;
+    struct dear_programs programs;
+    struct arena arena;
+    struct cel_value repeats;
+    struct found worst[WORST]; /* the worst first, one of each text */
+    size_t found, tried, over;
+};
+
+static double run_once(struct search *s, const struct cel_program *program,
+                       const struct cel_value *values, uint64_t *ret_steps)
+{
+    uint64_t left;
+    struct cel_limits limits = {.cost = STEPS, .ret_cost_left = &left};
+    struct cel_value value;
+    arena_reset(&s->arena);
+    uint64_t start = cpu_ns();
+    cel_run(program, values, &s->arena, &limits, &value);
+    uint64_t ns = cpu_ns() - start;
+    *ret_steps = STEPS - left;
+    return (double)ns;
+}
+
+static void keep_found(struct search *s, const struct found *f)
+{
+    size_t at = 0;
+    while (at < s->found && strcmp(s->worst[at].text, f->text) != 0) at++;
+    if (at == s->found && s->found < WORST) s->found++;
+    if (at == WORST) at = WORST - 1;
+    if (at < s->found && s->worst[at].ns >= f->ns) return;
+    for (; at > 0 && s->worst[at - 1].ns < f->ns; at--) s->worst[at] = s->worst[at - 1];
+    s->worst[at] = *f;
+}
+
+static void time_call(void *context, const char *text, const struct cel_value *from,
+                      const char *names)
+{
+    struct search *s = context;
+    struct found f = {0};
+    struct cel_value values[DEAR_VARIABLES];
+    if (s->only != NULL && strstr(text, s->only) == NULL) return;
+    memcpy(values, from, sizeof values);
+    values[DEAR_ARGUMENTS] = s->repeats;
+    dear_programs_of(&s->programs, text);
+    arena_reset(&s->arena);
+    struct cel_limits limits = {.cost = STEPS};
+    const struct cel_program *loop = dear_loop(&s->programs, values, &s->arena, &limits);
+    double best = 1e12;
+    for (int i = 0; i < AGAIN && (i == 0 || best / (double)f.steps > GOAL_NS); i++) {
+        double ns = run_once(s, loop, values, &f.steps);
+        if (ns < best) best = ns;
+    }
+    s->tried++;
+    f.ns = best / (double)f.steps;
+    f.total_us = best / 1000;
+    s->over += f.ns > GOAL_NS;
+    snprintf(f.text, sizeof f.text, "%.120s", text);
+    snprintf(f.names, sizeof f.names, "%.250s", names);
+    keep_found(s, &f);
+}
+
+static int search_worst(const char *only)
+{
+    static struct search s;
+    static struct dear d;
+    struct arena arena;
+    arena_init(&arena, 1 << 20, 256 << 20);
+    arena_init(&s.arena, 2 << 20, 8 << 20);
+    s.only = only;
+    dear_init(&d, LONG_TEXT, &arena);
+    d.pairs_every = PAIRS_EVERY;
+    s.repeats = dear_list(&d, cel_int(1), DEAR_REPEATS);
+    dear_each(&d, time_call, &s);
+    printf("%zu calls, texts of %d bytes, %d steps each; %zu are over %d ns per step\n", s.tried,
+           LONG_TEXT, STEPS, s.over, GOAL_NS);
+    puts("ns/step     us   steps  the worst of each call");
+    for (size_t i = 0; i < s.found; i++)
+        printf("%7.1f %6.0f %7" PRIu64 "  %s   with %s\n", s.worst[i].ns, s.worst[i].total_us,
+               s.worst[i].steps, s.worst[i].text, s.worst[i].names);
+    dear_programs_fini(&s.programs);
+    arena_fini(&s.arena);
+    arena_fini(&arena);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--worst") == 0) return search_worst(argc > 2 ? argv[2] : NULL);
     static struct cel_value variables[REQUESTS][CEL_POLICY_VARIABLES];
     bool json = argc > 1 && strcmp(argv[1], "--json") == 0, fine = true;
     int first = json ? 2 : 1;

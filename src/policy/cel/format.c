@@ -14,7 +14,10 @@ enum {
     PRECISION_MAX = 100,
     NUMBER_BYTES = 448,
     DEPTH_MAX = 64,
-    PRINTF_COST = 20, /* and two for each digit: they are exact, which is dear */
+    PRINTF_COST = 20,     /* and two for each digit: they are exact, which is dear */
+    DIGITS_TO_A_STEP = 8, /* of a double that is written without an exponent */
+    UTF8_BYTES_TO_A_STEP = 8,
+    WRONG_BYTE_COST = 4, /* of one that belongs to no character */
 };
 
 /* A text of the run under construction. */
@@ -24,6 +27,13 @@ struct growing {
     size_t size, room;
     enum cel_fault fault;
 };
+
+/* Before what it is for; false: it cannot be paid. */
+static bool pay(struct growing *g, uint64_t cost)
+{
+    if (g->fault == CEL_FAULT_NONE && !cel_pay(g->m, cost)) g->fault = CEL_FAULT_COST;
+    return g->fault == CEL_FAULT_NONE;
+}
 
 static void put(struct growing *g, struct str s)
 {
@@ -62,11 +72,15 @@ static bool begins_well(struct str s)
 static void put_bytes(struct growing *g, struct str s)
 {
     size_t wrong;
-    while (s.size > 0 && !str_is_utf8(s, &wrong)) {
+    pay(g, s.size / UTF8_BYTES_TO_A_STEP);
+    while (s.size > 0 && g->fault == CEL_FAULT_NONE && !str_is_utf8(s, &wrong)) {
         put(g, str_of(s.bytes, wrong));
         put(g, STR("\xEF\xBF\xBD"));
         s = str_skip(s, wrong);
-        while (s.size > 0 && !begins_well(s)) s = str_skip(s, 1);
+        while (s.size > 0 && g->fault == CEL_FAULT_NONE && !begins_well(s)) {
+            s = str_skip(s, 1);
+            pay(g, WRONG_BYTE_COST);
+        }
     }
     put(g, s);
 }
@@ -96,21 +110,28 @@ static int compare_entries(const void *a, const void *b)
 
 static void put_map(struct growing *g, struct cel_value v, unsigned depth)
 {
-    struct entry *entries = cel_take(g->m, (v.size + 1u) * sizeof *entries);
     struct cel_value key, value;
-    size_t count = 0;
-    if (entries == NULL || !cel_pay(g->m, 8 * (uint64_t)v.size)) {
-        g->fault = entries == NULL ? CEL_FAULT_MEMORY : CEL_FAULT_COST;
+    size_t count = 0, key_bytes = 0, doublings = 1;
+    if (!pay(g, 8 * (uint64_t)v.size)) return;
+    struct entry *entries = cel_take(g->m, (v.size + 1u) * sizeof *entries);
+    if (entries == NULL) {
+        g->fault = CEL_FAULT_MEMORY;
         return;
     }
     for (struct cel_walk walk = cel_walk_start(v); cel_walk_next(&walk, &key, &value);) {
         struct growing text = {.m = g->m};
         put_value(&text, key, depth + 1);
-        if (text.fault != CEL_FAULT_NONE) g->fault = text.fault;
+        if (text.fault != CEL_FAULT_NONE) {
+            g->fault = text.fault;
+            return;
+        }
+        key_bytes += text.size;
         entries[count++] =
             (struct entry){str_of(text.bytes == NULL ? "" : text.bytes, text.size), value};
     }
-    if (g->fault != CEL_FAULT_NONE) return;
+    /* Each key is compared about as often as the number of entries can be halved. */
+    while (count >> doublings > 0) doublings++;
+    if (!pay(g, (count + key_bytes / 16) * doublings)) return;
     qsort(entries, count, sizeof *entries, compare_entries);
     put(g, STR("{"));
     for (size_t i = 0; i < count; i++) {
@@ -122,12 +143,25 @@ static void put_map(struct growing *g, struct cel_value v, unsigned depth)
     put(g, STR("}"));
 }
 
+/* Digits before the point of a double that is written without an exponent, about. */
+static unsigned digits_of(double number)
+{
+    int exponent = 0;
+    if (isfinite(number)) frexp(number, &exponent);
+    return exponent > 0 ? (unsigned)exponent * 3 / 10 + 1 : (unsigned)-exponent * 3 / 10 + 1;
+}
+
+static uint64_t text_cost(struct cel_value v)
+{
+    return cel_text_cost(v) + (v.kind == CEL_DOUBLE ? digits_of(v.number) / DIGITS_TO_A_STEP : 0);
+}
+
 static void put_value(struct growing *g, struct cel_value v, unsigned depth)
 {
     char text[NUMBER_BYTES];
     struct buf out = buf_over(text, sizeof text);
     if (depth > DEPTH_MAX) g->fault = CEL_FAULT_DEPTH;
-    if (g->fault != CEL_FAULT_NONE) return;
+    if (!pay(g, text_cost(v))) return;
     switch (v.kind) {
     case CEL_NULL: buf_put_literal(&out, "null"); break;
     case CEL_BOOL: buf_put(&out, v.boolean ? STR("true") : STR("false")); break;
@@ -176,19 +210,24 @@ static void put_double(struct growing *g, struct cel_value v, char clause, int p
         return;
     }
     if (put_not_finite(g, v)) return;
+    unsigned digits =
+        (unsigned)precision + (clause == 'f' && fabs(number) >= 1 ? digits_of(number) : 8);
+    if (!pay(g, PRINTF_COST + 2 * (uint64_t)digits)) return;
     int size = clause == 'f' ? snprintf(text, sizeof text, "%.*f", precision, number)
                              : snprintf(text, sizeof text, "%.*e", precision, number);
-    if (!cel_pay(g->m, PRINTF_COST + 2 * (uint64_t)size)) g->fault = CEL_FAULT_COST;
     put(g, str_of(text, (size_t)size));
 }
 
-static void put_base(struct growing *g, uint64_t magnitude, bool negative, unsigned base,
+/* In base 2, 8 or 16, of which each digit has `bits`. */
+static void put_base(struct growing *g, uint64_t magnitude, bool negative, unsigned bits,
                      const char *digits)
 {
+    enum { BASE_COST = 4 };
     char text[68];
     size_t at = sizeof text;
-    do text[--at] = digits[magnitude % base];
-    while ((magnitude /= base) > 0);
+    if (!pay(g, BASE_COST)) return;
+    do text[--at] = digits[magnitude & ((1u << bits) - 1)];
+    while ((magnitude >>= bits) > 0);
     if (negative) text[--at] = '-';
     put(g, str_of(text + at, sizeof text - at));
 }
@@ -205,15 +244,15 @@ static void put_hex_bytes(struct growing *g, struct str s, const char *digits)
 static void put_in_base(struct growing *g, struct cel_value v, char clause)
 {
     const char *digits = clause == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
-    unsigned base = clause == 'b' ? 2 : clause == 'o' ? 8 : 16;
+    unsigned bits = clause == 'b' ? 1 : clause == 'o' ? 3 : 4;
     if (v.kind == CEL_INT)
         put_base(g, v.integer < 0 ? 0 - (uint64_t)v.integer : (uint64_t)v.integer, v.integer < 0,
-                 base, digits);
+                 bits, digits);
     else if (v.kind == CEL_UINT)
-        put_base(g, v.natural, false, base, digits);
-    else if (v.kind == CEL_BOOL && base == 2)
+        put_base(g, v.natural, false, bits, digits);
+    else if (v.kind == CEL_BOOL && bits == 1)
         put(g, v.boolean ? STR("1") : STR("0"));
-    else if ((v.kind == CEL_STRING || v.kind == CEL_BYTES) && base == 16)
+    else if ((v.kind == CEL_STRING || v.kind == CEL_BYTES) && bits == 4)
         put_hex_bytes(g, cel_text(v), digits);
     else
         g->fault = CEL_FAULT_OVERLOAD;
@@ -237,6 +276,7 @@ static bool take_precision(struct str template, size_t *at, int *ret)
 
 static void put_clause(struct growing *g, char clause, int precision, struct cel_value v)
 {
+    if (!pay(g, 1)) return;
     switch (clause) {
     case 's': put_value(g, v, 0); return;
     case 'd': put_decimal(g, v); return;

@@ -147,6 +147,8 @@ struct str cel_about(struct str text)
 
 struct cel_value cel_fail_text(struct cel_meter *m, enum cel_fault fault, struct str about)
 {
+    enum { ERROR_TEXT_COST = 6 };
+    if (!cel_pay(m, ERROR_TEXT_COST)) return cel_fail(CEL_FAULT_COST, NULL);
     struct cel_value text = cel_copy_text(m, CEL_STRING, cel_about(about));
     struct str *kept = cel_is_error(text) ? NULL : cel_take(m, sizeof *kept);
     if (kept != NULL) *kept = cel_text(text);

@@ -49,6 +49,21 @@ const struct cel_type *cel_function_result(struct cel_types *types, enum cel_fun
 
 static inline struct cel_value cel_no_overload(void) { return cel_fail(CEL_FAULT_OVERLOAD, NULL); }
 
+/* What it takes to write a number, a time or an address as a text, as it was measured. */
+static inline unsigned cel_text_cost(struct cel_value v)
+{
+    switch (v.kind) {
+    case CEL_INT:
+    case CEL_UINT: return 2;
+    case CEL_DURATION: return 6;
+    case CEL_DOUBLE: return 14; /* the shortest text that is the same number */
+    case CEL_TIMESTAMP:
+    case CEL_IP:
+    case CEL_CIDR: return 25;
+    default: return 0;
+    }
+}
+
 /* As much of a text as an error tells of. */
 struct str cel_about(struct str text);
 

@@ -5,7 +5,7 @@
 #include "policy/cel/functions.h"
 #include "policy/cel/url.h"
 
-enum { ADDRESS_COST = 4, URL_BYTES_TO_A_STEP = 4 };
+enum { ADDRESS_COST = 4, URL_COST = 6, URL_BYTES_TO_A_STEP = 3, QUERY_BYTES_TO_A_STEP = 2 };
 
 static struct cel_value spent(void) { return cel_fail(CEL_FAULT_COST, NULL); }
 static struct cel_value no_memory(void) { return cel_fail(CEL_FAULT_MEMORY, NULL); }
@@ -127,7 +127,7 @@ static const struct cel_url *read_url(struct cel_meter *m, struct cel_value text
                                       struct cel_value *ret_wrong)
 {
     *ret_wrong = spent();
-    if (!cel_pay_slow_bytes(m, text.size, URL_BYTES_TO_A_STEP)) return NULL;
+    if (!cel_pay(m, URL_COST + text.size / URL_BYTES_TO_A_STEP)) return NULL;
     *ret_wrong = no_memory();
     struct cel_url *url = cel_take(m, sizeof *url);
     char *room = cel_take(m, (size_t)text.size + URL_MORE_BYTES);
@@ -185,9 +185,10 @@ static struct cel_value query_add(struct cel_meter *m, struct cel_value *pairs, 
                                   struct cel_value name, struct cel_value value)
 {
     size_t at = 0;
-    for (; at < *count; at++)
+    for (; at < *count; at++) {
+        if (!cel_pay(m, 1 + name.size / 16)) return spent();
         if (str_equal(cel_text(pairs[2 * at]), cel_text(name))) break;
-    if (!cel_pay(m, 1 + at + name.size / 16)) return spent();
+    }
     uint32_t before = at < *count ? pairs[2 * at + 1].size : 0;
     if (!cel_pay(m, before)) return spent();
     struct cel_value *values = cel_take_values(m, before + 1u);
@@ -206,7 +207,7 @@ struct cel_value network_get_query(struct cel_meter *m, const struct cel_value *
     (void)count;
     if (a[0].kind != CEL_URL) return cel_no_overload();
     struct str rest = a[0].url->query, part;
-    if (!cel_pay_slow_bytes(m, rest.size, URL_BYTES_TO_A_STEP)) return spent();
+    if (!cel_pay_slow_bytes(m, rest.size, QUERY_BYTES_TO_A_STEP)) return spent();
     if (str_find(rest, ';') < rest.size) return cel_fail(CEL_FAULT_SYNTAX, NULL);
     size_t most = 1, pairs_count = 0;
     for (size_t i = 0; i < rest.size; i++) most += rest.bytes[i] == '&';

@@ -218,6 +218,7 @@ static struct cel_value no_such_key(struct cel_meter *m, struct cel_value key)
     char text[64];
     struct buf out = buf_over(text, sizeof text);
     if (key.kind == CEL_STRING) return cel_fail_text(m, CEL_FAULT_KEY, cel_text(key));
+    if (!cel_pay(m, cel_text_cost(key))) return cel_fail(CEL_FAULT_COST, NULL);
     cel_put_value(&out, key);
     return cel_fail_text(m, CEL_FAULT_KEY, buf_view(&out));
 }

@@ -111,7 +111,7 @@ struct cel_value place_path_under(struct cel_meter *m, const struct cel_value *a
     (void)count;
     if (a[0].kind != CEL_STRING || a[1].kind != CEL_STRING) return cel_no_overload();
     struct str root = cel_text(a[0]), path = cel_text(a[1]);
-    if (!cel_pay_slow_bytes(m, root.size + path.size, 4)) return spent();
+    if (!cel_pay_slow_bytes(m, root.size + path.size, 2)) return spent();
     if (root.size == 0 || root.bytes[0] != '/') return cel_fail_text(m, CEL_FAULT_ARGUMENT, root);
     if (memchr(root.bytes, '\0', root.size) != NULL || memchr(path.bytes, '\0', path.size) != NULL)
         return cel_fail(CEL_FAULT_ESCAPE, NULL);
@@ -127,14 +127,17 @@ struct cel_value place_path_under(struct cel_meter *m, const struct cel_value *a
     }
     struct str name;
     for (;;) {
-        bool inside = p.size >= base.size && memcmp(bytes, prefix, base.size) == 0 &&
-                      (p.size == base.size || bytes[base.size] == '/');
-        bool on_the_way =
-            p.size < base.size && memcmp(bytes, prefix, p.size) == 0 && prefix[p.size] == '/';
-        if (inside)
-            p.root = base.size;
-        else if (!on_the_way)
-            return cel_fail_text(m, CEL_FAULT_ESCAPE, cel_text(a[1]));
+        if (p.root == SIZE_MAX) { /* from the root on path_step() minds that it is not left */
+            if (!cel_pay_bytes(m, base.size)) return spent();
+            bool inside = p.size >= base.size && memcmp(bytes, prefix, base.size) == 0 &&
+                          (p.size == base.size || bytes[base.size] == '/');
+            bool on_the_way =
+                p.size < base.size && memcmp(bytes, prefix, p.size) == 0 && prefix[p.size] == '/';
+            if (inside)
+                p.root = base.size;
+            else if (!on_the_way)
+                return cel_fail_text(m, CEL_FAULT_ESCAPE, cel_text(a[1]));
+        }
         if (!str_split(&path, '/', &name)) break;
         if (!path_step(&p, name)) return cel_fail_text(m, CEL_FAULT_ESCAPE, cel_text(a[1]));
     }

@@ -79,8 +79,9 @@ struct cel_value cel_set_has(const struct cel_set *set, struct cel_meter *m,
 {
     uint32_t tried;
     if (wanted->kind != CEL_STRING) return cel_bool(false);
+    if (!cel_pay(m, wanted->size / 8)) return cel_fail(CEL_FAULT_COST, NULL);
     struct cel_set_slot slot = slot_of(wanted->bytes, wanted->size);
-    uint64_t at = find(set->slots, set->mask, &slot, &tried);
-    if (!cel_pay(m, tried + wanted->size / 16)) return cel_fail(CEL_FAULT_COST, NULL);
+    uint64_t at = find(set->slots, set->mask, &slot, &tried); /* few: the set is a quarter full */
+    if (!cel_pay(m, tried)) return cel_fail(CEL_FAULT_COST, NULL);
     return cel_bool(set->slots[at].bytes != NULL);
 }

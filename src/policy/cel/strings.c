@@ -47,13 +47,19 @@ static struct cel_value slice(struct cel_value s, size_t from, size_t to)
     return cel_string(s.bytes + from, to - from);
 }
 
+/* memmem() reads the pattern before it looks for it, which takes longer for each byte. */
+static bool pay_search(struct cel_meter *m, size_t text_bytes, size_t pattern_bytes)
+{
+    return cel_pay_slow_bytes(m, text_bytes, 6) && cel_pay_slow_bytes(m, pattern_bytes, 2);
+}
+
 /* ---- tests ---- */
 
 struct cel_value string_contains(struct cel_meter *m, const struct cel_value *a, uint32_t count)
 {
     (void)count;
     if (!both_strings(a)) return cel_no_overload();
-    if (!cel_pay_slow_bytes(m, (size_t)a[0].size + a[1].size, 8)) return spent();
+    if (!pay_search(m, a[0].size, a[1].size)) return spent();
     return cel_bool(a[1].size == 0 || memmem(a[0].bytes, a[0].size, a[1].bytes, a[1].size) != NULL);
 }
 
@@ -144,7 +150,7 @@ static size_t search_start(const struct cel_value *a)
 struct cel_value string_index_of(struct cel_meter *m, const struct cel_value *a, uint32_t count)
 {
     if (!both_strings(a) || (count > 2 && a[2].kind != CEL_INT)) return cel_no_overload();
-    if (!cel_pay_slow_bytes(m, (size_t)a[0].size + a[1].size, 8)) return spent();
+    if (!pay_search(m, a[0].size, a[1].size)) return spent();
     size_t from = count > 2 ? search_start(a) : 0;
     if (from == SIZE_MAX) return bad_index(m, a[2].integer);
     struct str text = cel_text(a[0]);
@@ -175,7 +181,7 @@ struct cel_value string_substring(struct cel_meter *m, const struct cel_value *a
 {
     if (a[0].kind != CEL_STRING || a[1].kind != CEL_INT || (count > 2 && a[2].kind != CEL_INT))
         return cel_no_overload();
-    if (!cel_pay_bytes(m, a[0].size)) return spent();
+    if (!cel_pay_slow_bytes(m, a[0].size, 6)) return spent(); /* it may be walked twice */
     size_t from = a[1].integer < 0 ? SIZE_MAX : byte_of_point(cel_text(a[0]), a[1].integer),
            to = a[0].size;
     if (from == SIZE_MAX) return bad_index(m, a[1].integer);
@@ -257,24 +263,26 @@ static bool next_part(struct parts *p, bool is_last, struct str *ret)
     return true;
 }
 
-/* Counts how often the separator is found, up to `most`. */
-static size_t count_parts(struct parts p, size_t most)
+/* Counts how often the separator is found, up to `most`. Each search is paid for, for both times
+ * that it is made. */
+static bool count_parts(struct cel_meter *m, struct parts p, size_t most, size_t *ret)
 {
     struct str part;
-    size_t count = 0;
-    while (count < most && next_part(&p, count + 1 == most, &part)) count++;
-    return count;
+    for (*ret = 0;; ++*ret) {
+        if (!cel_pay(m, 1 + p.separator.size)) return false;
+        if (*ret == most || !next_part(&p, *ret + 1 == most, &part)) return true;
+    }
 }
 
 struct cel_value string_split(struct cel_meter *m, const struct cel_value *a, uint32_t count)
 {
     if (!both_strings(a) || (count > 2 && a[2].kind != CEL_INT)) return cel_no_overload();
-    if (!cel_pay_bytes(m, 2 * (size_t)a[0].size)) return spent();
+    if (!cel_pay_slow_bytes(m, 2 * (size_t)a[0].size, 6)) return spent();
     size_t most = count < 3 || a[2].integer < 0 ? SIZE_MAX : (size_t)a[2].integer, at = 0;
     struct parts parts = {.text = cel_text(a[0]), .separator = cel_text(a[1])};
     if (most == 0 || (a[0].size == 0 && a[1].size == 0)) return cel_list(NULL, 0);
-    size_t found = count_parts(parts, most);
-    if (!cel_pay(m, found)) return spent();
+    size_t found;
+    if (!count_parts(m, parts, most, &found)) return spent();
     struct cel_value *items = cel_take_values(m, found);
     if (items == NULL) return no_memory();
     struct str part;
@@ -283,18 +291,19 @@ struct cel_value string_split(struct cel_meter *m, const struct cel_value *a, ui
     return cel_list(items, found);
 }
 
-/* With an empty pattern the replacement goes before every code point and behind the last. Each match
- * is a step, paid where they are counted (`to` is NULL); SIZE_MAX: they cannot be paid. */
+/* With an empty pattern the replacement goes before every code point and behind the last. Each search
+ * is paid for where matches are counted (`to` is NULL), for both times that it is made; SIZE_MAX:
+ * they cannot be paid. */
 static size_t replaced(struct cel_meter *m, const struct cel_value *a, size_t most, char *to)
 {
     struct str text = cel_text(a[0]), old = cel_text(a[1]), new = cel_text(a[2]);
     size_t at = 0, size = 0, done = 0;
     while (done < most && at <= text.size) {
+        if (to == NULL && !cel_pay(m, 1 + old.size)) return SIZE_MAX;
         const char *found = old.size == 0
                                 ? text.bytes + at
                                 : memmem(text.bytes + at, text.size - at, old.bytes, old.size);
         if (found == NULL) break;
-        if (to == NULL && !cel_pay(m, 1)) return SIZE_MAX;
         size_t before = (size_t)(found - text.bytes) - at;
         if (to != NULL) memcpy(to + size, text.bytes + at, before);
         if (to != NULL) memcpy(to + size + before, new.bytes, new.size);
@@ -316,7 +325,7 @@ struct cel_value string_replace(struct cel_meter *m, const struct cel_value *a, 
 {
     if (!both_strings(a) || a[2].kind != CEL_STRING || (count > 3 && a[3].kind != CEL_INT))
         return cel_no_overload();
-    if (!cel_pay_bytes(m, 2 * (size_t)a[0].size)) return spent();
+    if (!cel_pay_slow_bytes(m, 2 * (size_t)a[0].size, 6)) return spent();
     size_t most = count < 4 || a[3].integer < 0 ? SIZE_MAX : (size_t)a[3].integer;
     size_t size = replaced(m, a, most, NULL);
     if (size == SIZE_MAX || !cel_pay_bytes(m, size)) return spent();
@@ -333,10 +342,11 @@ struct cel_value string_join(struct cel_meter *m, const struct cel_value *a, uin
     struct cel_walk walk = cel_walk_start(a[0]);
     struct cel_value key, item;
     size_t size = 0, at = 0;
+    if (!cel_pay(m, 1 + 2 * (uint64_t)a[0].size)) return spent();
     for (; cel_walk_next(&walk, &key, &item);
          size += item.size + (walk.at > 1 ? separator.size : 0))
         if (item.kind != CEL_STRING) return cel_no_overload();
-    if (!cel_pay(m, 1 + a[0].size + size / 16)) return spent();
+    if (!cel_pay(m, size / 16)) return spent();
     char *bytes = size > UINT32_MAX ? NULL : cel_take(m, size + 1);
     if (bytes == NULL) return no_memory();
     for (walk = cel_walk_start(a[0]); cel_walk_next(&walk, &key, &item);) {
@@ -375,7 +385,7 @@ struct cel_value string_trim(struct cel_meter *m, const struct cel_value *a, uin
 {
     (void)count;
     if (a[0].kind != CEL_STRING) return cel_no_overload();
-    if (!cel_pay_slow_bytes(m, a[0].size, 4)) return spent();
+    if (!cel_pay_slow_bytes(m, a[0].size, 3)) return spent();
     struct str text = cel_text(a[0]);
     size_t from = 0, to = text.size;
     while (from < text.size && is_space(code_point(text, from, next_point(text, from))))

@@ -6,7 +6,12 @@
 #include "policy/cel/functions.h"
 #include "policy/cel/zone.h"
 
-enum { NS_PER_SECOND = 1000000000, SECONDS_PER_DAY = 86400, DAYS_PER_ERA = 146097 };
+enum {
+    NS_PER_SECOND = 1000000000,
+    SECONDS_PER_DAY = 86400,
+    DAYS_PER_ERA = 146097,
+    CALENDAR_COST = 3, /* of a moment's date, in a zone that is at hand */
+};
 
 static const int64_t first_second = -62135596800; /* 0001-01-01T00:00:00Z */
 static const int64_t last_second = 253402300799;  /* 9999-12-31T23:59:59Z */
@@ -114,9 +119,11 @@ static bool take_fraction(struct str text, size_t *at, uint32_t *ret_ns)
 {
     uint32_t ns = 0, scale = NS_PER_SECOND / 10;
     size_t first = *at;
-    for (; *at < text.size && text.bytes[*at] >= '0' && text.bytes[*at] <= '9';
-         (*at)++, scale /= 10)
+    for (; *at < text.size && text.bytes[*at] >= '0' && text.bytes[*at] <= '9'; (*at)++) {
+        if (scale == 0) continue; /* below the nanoseconds */
         ns += (uint32_t)(text.bytes[*at] - '0') * scale;
+        scale /= 10;
+    }
     *ret_ns = ns;
     return *at > first;
 }
@@ -203,8 +210,8 @@ static bool take_part(struct str text, size_t *at, uint64_t *total)
             }
     if (digits == 0 || *at == first || !take_unit(text, at, &unit)) return false;
     uint64_t ns;
-    unsigned __int128 part =
-        (unsigned __int128)fraction * (uint64_t)unit / scale; /* under one unit */
+    unsigned __int128 part = 0; /* under one unit */
+    if (fraction > 0) part = (unsigned __int128)fraction * (uint64_t)unit / scale;
     return !__builtin_mul_overflow(whole, (uint64_t)unit, &ns) &&
            !__builtin_add_overflow(ns, (uint64_t)part, &ns) &&
            !__builtin_add_overflow(*total, ns, total);
@@ -266,6 +273,7 @@ static struct cel_value local_time(struct cel_meter *m, const struct cel_value *
 {
     int32_t offset = 0;
     if (a[0].kind != CEL_TIMESTAMP) return cel_no_overload();
+    if (!cel_pay(m, CALENDAR_COST)) return cel_fail(CEL_FAULT_COST, NULL);
     if (count > 1 && a[1].kind == CEL_ZONE) {
         offset = zone_offset(a[1].zone, a[0].integer);
     } else if (count > 1) {

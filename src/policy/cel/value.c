@@ -295,38 +295,45 @@ static bool is_key(struct cel_value v)
     return v.kind == CEL_STRING || v.kind == CEL_BOOL || v.kind == CEL_INT || v.kind == CEL_UINT;
 }
 
+/* What it takes to compare a key with another, or to take its hash. */
+static uint64_t key_cost(struct cel_value key)
+{
+    return 1 + (key.kind == CEL_STRING ? key.size / 16 : 0);
+}
+
+/* Looks at a pair; true: it is the key's, or it cannot be paid. */
+static bool try_pair(struct cel_meter *m, const struct cel_map *map, size_t pair,
+                     struct cel_value key, struct cel_value *ret)
+{
+    if (!cel_pay(m, key_cost(key))) {
+        *ret = cel_fail(CEL_FAULT_COST, NULL);
+        return true;
+    }
+    if (!keys_equal(map->pairs[2 * pair], key)) return false;
+    *ret = map->pairs[2 * pair + 1];
+    return true;
+}
+
 static struct cel_value own_get(struct cel_meter *m, const struct cel_map *map,
                                 struct cel_value key)
 {
-    uint32_t tried = 0;
     struct cel_value found = {0};
     if (map->index_mask == 0) {
-        for (; tried < map->count; tried++)
-            if (keys_equal(map->pairs[2 * (size_t)tried], key)) {
-                found = map->pairs[2 * (size_t)tried + 1];
-                break;
-            }
-    } else {
-        uint32_t at = (uint32_t)key_hash(key) & map->index_mask;
-        for (; map->index[at] != 0; at = (at + 1) & map->index_mask, tried++) {
-            size_t pair = map->index[at] - 1;
-            if (!keys_equal(map->pairs[2 * pair], key)) continue;
-            found = map->pairs[2 * pair + 1];
-            break;
-        }
+        for (uint32_t pair = 0; pair < map->count; pair++)
+            if (try_pair(m, map, pair, key, &found)) break;
+        return found;
     }
-    uint64_t text = key.kind == CEL_STRING ? key.size / 16 : 0;
-    if (!cel_pay(m, 1 + tried + text)) return cel_fail(CEL_FAULT_COST, NULL);
+    if (!cel_pay(m, key_cost(key))) return cel_fail(CEL_FAULT_COST, NULL);
+    uint32_t at = (uint32_t)key_hash(key) & map->index_mask;
+    for (; map->index[at] != 0; at = (at + 1) & map->index_mask)
+        if (try_pair(m, map, map->index[at] - 1, key, &found)) break;
     return found;
 }
 
 struct cel_value cel_map_get_text(struct cel_meter *m, struct cel_value map, struct str key)
 {
     if (map.form != CEL_JSON) return own_get(m, map.map, cel_string(key.bytes, key.size));
-    uint32_t tried;
-    const struct json *member = cel_member_find(map.json, key, &tried);
-    if (!cel_pay(m, tried)) return cel_fail(CEL_FAULT_COST, NULL);
-    return member == NULL ? (struct cel_value){0} : cel_of_member(member);
+    return cel_member_get(m, map.json, key);
 }
 
 struct cel_value cel_map_get(struct cel_meter *m, struct cel_value map, struct cel_value key)
@@ -337,29 +344,34 @@ struct cel_value cel_map_get(struct cel_meter *m, struct cel_value map, struct c
     return own_get(m, map.map, key);
 }
 
-/* The index, or false: a key is there twice. */
-static bool index_fill(uint32_t *index, uint32_t mask, const struct cel_value *pairs, size_t count,
-                       size_t *ret_twice)
+/* The index; a fault where a key is there twice, or a key's hash and comparisons cannot be paid.
+ * (Keys whose hashes meet cannot be chosen: the hash has a seed.) */
+static enum cel_fault index_fill(struct cel_meter *m, uint32_t *index, uint32_t mask,
+                                 const struct cel_value *pairs, size_t count)
 {
     memset(index, 0, ((size_t)mask + 1) * sizeof *index);
     for (size_t i = 0; i < count; i++) {
+        uint64_t cost = 2 * key_cost(pairs[2 * i]);
+        if (!cel_pay(m, cost)) return CEL_FAULT_COST;
         uint32_t at = (uint32_t)key_hash(pairs[2 * i]) & mask;
-        for (; index[at] != 0; at = (at + 1) & mask)
-            if (keys_equal(pairs[2 * ((size_t)index[at] - 1)], pairs[2 * i])) {
-                *ret_twice = i;
-                return false;
-            }
+        for (; index[at] != 0; at = (at + 1) & mask) {
+            if (keys_equal(pairs[2 * ((size_t)index[at] - 1)], pairs[2 * i]))
+                return CEL_FAULT_DUPLICATE;
+            if (!cel_pay(m, 1)) return CEL_FAULT_COST;
+        }
         index[at] = (uint32_t)i + 1;
     }
-    return true;
+    return CEL_FAULT_NONE;
 }
 
-static bool has_twice(const struct cel_value *pairs, size_t count)
+static enum cel_fault find_twice(struct cel_meter *m, const struct cel_value *pairs, size_t count)
 {
-    for (size_t i = 1; i < count; i++)
+    for (size_t i = 1; i < count; i++) {
+        if (!cel_pay(m, 1 + i * (key_cost(pairs[2 * i]) - 1))) return CEL_FAULT_COST;
         for (size_t j = 0; j < i; j++)
-            if (keys_equal(pairs[2 * i], pairs[2 * j])) return true;
-    return false;
+            if (keys_equal(pairs[2 * i], pairs[2 * j])) return CEL_FAULT_DUPLICATE;
+    }
+    return CEL_FAULT_NONE;
 }
 
 struct cel_value cel_map_make(struct cel_meter *m, const struct cel_value *pairs, size_t count)
@@ -370,15 +382,16 @@ struct cel_value cel_map_make(struct cel_meter *m, const struct cel_value *pairs
     struct cel_map *map = cel_take(m, sizeof *map);
     if (map == NULL || count > UINT32_MAX / 4) return cel_fail(CEL_FAULT_MEMORY, NULL);
     *map = (struct cel_map){.count = (uint32_t)count, .pairs = pairs};
-    if (count < INDEX_FROM)
-        return has_twice(pairs, count) ? cel_fail(CEL_FAULT_DUPLICATE, NULL) : cel_map_value(map);
+    if (count < INDEX_FROM) {
+        enum cel_fault fault = find_twice(m, pairs, count);
+        return fault != CEL_FAULT_NONE ? cel_fail(fault, NULL) : cel_map_value(map);
+    }
     uint32_t size = 16;
     while (size < count * 2) size *= 2;
     uint32_t *index = cel_take(m, size * sizeof *index);
     if (index == NULL) return cel_fail(CEL_FAULT_MEMORY, NULL);
-    size_t twice;
-    if (!index_fill(index, size - 1, pairs, count, &twice))
-        return cel_fail(CEL_FAULT_DUPLICATE, NULL);
+    enum cel_fault fault = index_fill(m, index, size - 1, pairs, count);
+    if (fault != CEL_FAULT_NONE) return cel_fail(fault, NULL);
     map->index = index;
     map->index_mask = size - 1;
     return cel_map_value(map);
@@ -400,24 +413,25 @@ struct cel_value cel_list_at(struct cel_meter *m, struct cel_value list, uint32_
 /* A text among values, without the ways of equality that it cannot need. */
 static struct cel_value contains_text(struct cel_meter *m, struct cel_value list, struct str wanted)
 {
-    uint64_t cost = 1 + list.size;
     bool found = false;
+    if (!cel_pay(m, 1 + (uint64_t)list.size)) return cel_fail(CEL_FAULT_COST, NULL);
     for (uint32_t i = 0; i < list.size && !found; i++) {
         const struct cel_value *item = &list.items[i];
         if (item->kind != CEL_STRING || item->size != wanted.size) continue;
-        cost += wanted.size / 16;
+        if (!cel_pay(m, wanted.size / 16)) return cel_fail(CEL_FAULT_COST, NULL);
         found = cel_bytes_same(item->bytes, wanted.bytes, wanted.size);
     }
-    return cel_pay(m, cost) ? cel_bool(found) : cel_fail(CEL_FAULT_COST, NULL);
+    return cel_bool(found);
 }
 
 static struct cel_value contains_number(struct cel_meter *m, struct cel_value list,
                                         struct cel_value wanted)
 {
     bool found = false;
+    if (!cel_pay(m, 1 + (uint64_t)list.size)) return cel_fail(CEL_FAULT_COST, NULL);
     for (uint32_t i = 0; i < list.size && !found; i++)
         found = is_number(list.items[i]) && cel_compare_numbers(list.items[i], wanted) == 0;
-    return cel_pay(m, 1 + list.size) ? cel_bool(found) : cel_fail(CEL_FAULT_COST, NULL);
+    return cel_bool(found);
 }
 
 struct cel_value cel_contains(struct cel_meter *m, struct cel_value list, struct cel_value wanted)

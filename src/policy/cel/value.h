@@ -200,17 +200,18 @@ static inline bool cel_bytes_same(const char *a, const char *b, size_t size)
     return size == 0 || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
 }
 
-/* The member of that name, or NULL; *ret_tried counts those looked at. */
-static inline const struct json *cel_member_find(const struct json *object, struct str key,
-                                                 uint32_t *ret_tried)
+/* The value of the member of that name, CEL_ABSENT, or a limit. Each member that is looked at is a
+ * step, and so are sixteen bytes of names of the same length: the walk ends where the cost does. */
+static inline struct cel_value cel_member_get(struct cel_meter *m, const struct json *object,
+                                              struct str key)
 {
-    const struct json *member = object->child;
-    uint32_t tried = 1;
-    for (; member != NULL; member = member->next, tried++)
-        if (member->key.size == key.size && cel_bytes_same(member->key.bytes, key.bytes, key.size))
-            break;
-    *ret_tried = tried;
-    return member;
+    for (const struct json *member = object->child; member != NULL; member = member->next) {
+        bool same_size = member->key.size == key.size;
+        if (!cel_pay(m, same_size ? 1 + key.size / 16 : 1)) return cel_fail(CEL_FAULT_COST, NULL);
+        if (same_size && cel_bytes_same(member->key.bytes, key.bytes, key.size))
+            return cel_of_member(member);
+    }
+    return cel_pay(m, 1) ? (struct cel_value){0} : cel_fail(CEL_FAULT_COST, NULL);
 }
 
 static inline struct cel_value cel_of_member(const struct json *v)

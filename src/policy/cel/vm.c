@@ -53,11 +53,8 @@ static __attribute__((noinline)) struct cel_value no_field(const struct vm *vm, 
 static inline __attribute__((always_inline)) struct cel_value
 find_field(struct vm *vm, const struct cel_value *of, const struct cel_value *name)
 {
-    uint32_t tried;
     if (unlikely(of->form != CEL_JSON)) return cel_map_get_text(&vm->meter, *of, cel_text(*name));
-    const struct json *member = cel_member_find(of->json, cel_text(*name), &tried);
-    if (unlikely(!cel_pay(&vm->meter, tried))) return cel_fail(CEL_FAULT_COST, NULL);
-    return member == NULL ? (struct cel_value){0} : cel_of_member(member);
+    return cel_member_get(&vm->meter, of->json, cel_text(*name));
 }
 
 static inline __attribute__((always_inline)) struct cel_value
