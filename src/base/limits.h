@@ -16,6 +16,9 @@ enum {
     LIMIT_TARGET_BYTES = 4 << 10,          /* path and query */
     LIMIT_JSON_DEPTH = 32,                 /* recursion stays in a few KiB of stack */
     LIMIT_ID_CHARACTERS = 256,             /* ids and names */
+    /* Steps of a document's tests together, and of finding which rules they meet: as ten of the
+     * dearest decisions, some 60 ms and at worst 400. */
+    LIMIT_POLICY_TESTS_STEPS = 20000000,
     LIMIT_TOOL_CHARACTERS = 128,
     LIMIT_TRACE_ID_BYTES = 128,
     LIMIT_TOKEN_TTL_SECONDS = 86400, /* and how long a resumed actor is remembered */

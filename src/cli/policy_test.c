@@ -6,6 +6,7 @@
  *
  * TAP is version 14 (testanything.org); JUnit is the XML that build servers read: a suite for each
  * file, a case for each test. */
+#include "base/limits.h"
 #include "cli/policy.h"
 
 struct test_case {
@@ -89,8 +90,14 @@ static void take_unmatched(void *context, const struct policy_unmatched *u)
     struct policy_problem *p = &list[s->unmatched_count++];
     *p = (struct policy_problem){.line = u->line, .column = u->column};
     snprintf(p->path, sizeof p->path, "rules[%zu]", u->index);
-    snprintf(p->message, sizeof p->message, "never matched by any test: %.*s",
-             STR_FORMAT(u->rule_id));
+    if (u->is_unknown)
+        snprintf(p->message, sizeof p->message,
+                 "not known to be matched by a test: %.*s (looking at all rules with all tests "
+                 "would cost more than %d steps)",
+                 STR_FORMAT(u->rule_id), LIMIT_POLICY_TESTS_STEPS);
+    else
+        snprintf(p->message, sizeof p->message, "never matched by any test: %.*s",
+                 STR_FORMAT(u->rule_id));
 }
 
 static int run_suite(struct report *r, struct suite *s)

@@ -59,6 +59,7 @@ struct ballot {
     enum purse purse;            /* that conditions are paid from now */
     uint64_t spent[PURSES];      /* up to DECISION_COST_MAX */
     bool exhausted[PURSES];      /* some condition was not run to its end for it */
+    bool is_unpaid;              /* or for what it costs by itself */
     uint64_t met;                /* rules that the index proposed */
     uint32_t *seen;              /* these, each once: a hash table of number + 1; 0: free */
     uint32_t seen_count, seen_mask, seen_space[SEEN_INLINE];

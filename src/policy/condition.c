@@ -381,6 +381,7 @@ static bool run_paid(struct ballot *b, const struct condition *c, struct cel_val
     *ret = (struct cel_value){.kind = CEL_ERROR, .form = CEL_FAULT_COST};
     bool good = limits.cost > 0 && cel_run(c->program, b->variables, b->arena, &limits, ret);
     b->spent[b->purse] += limits.cost - left;
+    b->is_unpaid |= !good && ret->form == CEL_FAULT_COST;
     if (!good && limits.cost < CONDITION_COST_MAX && ret->form == CEL_FAULT_COST)
         b->exhausted[b->purse] = true;
     return good;

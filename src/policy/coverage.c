@@ -3,8 +3,10 @@
  * A test meets a rule that applies to its request: the selectors match and the condition is true,
  * or fails in the way that makes the rule apply. Whether its vote decided does not matter, since an
  * allow beside a deny has been looked at as well. A request outside its own scope meets none, and
- * the safe call of a compute is the rule's own doing. Each rule is asked until one test has met it.
- */
+ * the safe call of a compute is the rule's own doing. Each rule is asked until one test has met it,
+ * and all of it may cost as much as running the tests; where that is spent, the rules that are left
+ * are told as not known. */
+#include "base/limits.h"
 #include "policy/condition.h"
 #include "policy/ballot.h"
 #include "policy/set.h"
@@ -21,10 +23,13 @@ static bool applies(struct ballot *b, const struct set_rule *r)
            (result == CONDITION_FAILED && rule->decision != VERDICT_ALLOW);
 }
 
-/* Marks the rules that apply to one test's request. */
-static void mark(const struct policy_set *set, const struct policy_request *q, struct arena *arena,
-                 bool *met)
+enum { LOOK_COST = 5 }; /* at a rule's selectors */
+
+/* Marks the rules that apply to one test's request; what it cost. It ends where `most` is spent. */
+static uint64_t mark(const struct policy_set *set, const struct policy_request *q,
+                     struct arena *arena, bool *met, uint64_t most)
 {
+    uint64_t cost = 0;
     struct name action, subject, resource;
     struct ballot b = {.set = set,
                        .request = q,
@@ -35,27 +40,34 @@ static void mark(const struct policy_set *set, const struct policy_request *q, s
     struct policy_outcome outcome;
     if (q->has_scope) {
         policy_evaluate(set, q, arena, NULL, &outcome);
-        if (strcmp(outcome.rule, "token:scope") == 0) return;
+        cost = outcome.cost;
+        if (strcmp(outcome.rule, "token:scope") == 0) return cost;
     }
     if (!name_prepare(&action, q->action, arena) ||
         !name_prepare(&subject, q->kind == SUBJECT_USER ? q->user : q->actor, arena))
-        return;
-    for (size_t i = 0; i < set->rule_count; i++) {
+        return cost;
+    for (size_t i = 0; i < set->rule_count && cost + b.spent[b.purse] <= most; i++) {
         const struct set_rule *r = &set->rules[i];
         size_t index = (size_t)(r->rule - r->rule->document->rules);
-        if (!met[index]) met[index] = applies(&b, r);
+        if (met[index]) continue;
+        met[index] = applies(&b, r);
+        cost += LOOK_COST;
     }
+    return cost + b.spent[b.purse];
 }
 
-static void mark_all(const struct policy_document *d, const struct policy_set *set, bool *met)
+/* False: some tests were not looked at. */
+static bool mark_all(const struct policy_document *d, const struct policy_set *set, bool *met)
 {
     struct arena arena;
+    uint64_t cost = 0;
     arena_init(&arena, 16 << 10, LIMIT_REQUEST_ARENA_BYTES);
-    for (size_t i = 0; i < d->test_count; i++) {
-        mark(set, &d->tests[i].request, &arena, met);
+    for (size_t i = 0; i < d->test_count && cost <= LIMIT_POLICY_TESTS_STEPS; i++) {
+        cost += mark(set, &d->tests[i].request, &arena, met, LIMIT_POLICY_TESTS_STEPS - cost);
         arena_reset(&arena);
     }
     arena_fini(&arena);
+    return cost <= LIMIT_POLICY_TESTS_STEPS;
 }
 
 size_t policy_document_unmatched(const struct policy_document *d,
@@ -69,14 +81,15 @@ size_t policy_document_unmatched(const struct policy_document *d,
                                      .version = 1};
     arena_init(&arena, 4096, 1 << 20);
     bool *met = arena_array(&arena, bool, d->rule_count + 1);
+    bool all = true;
     /* Where memory runs out no rule counts as met. */
     if (d->test_count > 0 && met != NULL && set_build(&entry, 1, true, &set) == ERR_OK)
-        mark_all(d, set, met);
+        all = mark_all(d, set, met);
     size_t count = 0;
     for (size_t i = 0; i < d->rule_count; i++) {
         const struct rule *rule = &d->rules[i];
         if (met != NULL && met[i]) continue;
-        each(context, &(struct policy_unmatched){i, rule->id, rule->line, rule->column});
+        each(context, &(struct policy_unmatched){i, rule->id, !all, rule->line, rule->column});
         count++;
     }
     policy_set_destroy(set);

@@ -27,8 +27,6 @@ enum {
     MASKS_MAX = 200,
     MASK_SEGMENTS_MAX = 16,
     TESTS_MAX = 1000,
-    /* of all tests together: as ten of the dearest decisions: some 60 ms, at worst 400 */
-    TESTS_COST_MAX = 20000000,
     APPROVALS_MAX = 16,
     REVIEW_ROLES_MAX = 16,
     LIMIT_COUNT_MAX = 1000000000,
@@ -169,6 +167,9 @@ struct policy_document {
     size_t test_count;
     const struct doubt *doubts; /* the last first; of POLICY_PROBLEMS_MAX at most, */
     size_t doubt_count;         /* of so many */
+    /* The first of its tests that was not judged when it was loaded, since conditions cost more
+     * than they may; NULL: none. It is no reason not to load a document that is stored. */
+    const struct policy_test_result *unpaid_test;
 };
 
 bool selector_match(const struct selector *s, const struct name *n, bool folds);

@@ -334,6 +334,7 @@ static void evaluate(const struct policy_set *s, struct policy_memory *memory,
     if (b.failed) outcome_failed(ret);
     const struct policy_limit *over = request->dry_run ? limit_over_by_itself(ret) : NULL;
     if (over != NULL) policy_over_limit(over, arena, ret);
+    ret->is_unpaid = b.is_unpaid;
     ret->cost = RULE_COST * b.met;
     for (size_t i = 0; i < PURSES; i++) ret->cost += b.spent[i];
     if (explain != NULL) explain_rules(&b, ret, explain);

@@ -3,18 +3,38 @@
 
 #include <stdio.h>
 
+#include "base/limits.h"
 #include "policy/set.h"
 
 /* The document's own tests as problems. */
 struct test_report {
-    const struct policy_document *document;
+    struct policy_document *document;
     struct policy_problems *problems;
+    size_t failed;
+    bool full;
 };
+
+/* What a test costs may change with a later version, and a document in force stays so: refusal.c
+ * refuses a new one for it. */
+static void keep_unpaid(struct test_report *t, const struct policy_test_result *r)
+{
+    struct policy_document *d = t->document;
+    if (d->unpaid_test != NULL) return;
+    struct policy_test_result *kept = arena_new(&d->arena, struct policy_test_result);
+    t->full = kept == NULL;
+    if (kept != NULL) *kept = *r;
+    d->unpaid_test = kept;
+}
 
 static void report_test(void *context, const struct policy_test_result *r)
 {
     struct test_report *t = context;
     if (r->passed) return;
+    if (r->is_unpaid) {
+        keep_unpaid(t, r);
+        return;
+    }
+    t->failed++;
     const struct policy_test *test = &t->document->tests[r->index];
     struct place list = {.key = STR("tests")}, item = {.parent = &list, .index = r->index};
     problem_add(t->problems, &item, test->line, test->column, "%s", r->message);
@@ -33,10 +53,10 @@ static enum err load(struct policy_document *d, struct str text, bool tested,
     if (problems->count > 0) return ERR_INVALID_POLICY;
     if (!tested) return ERR_OK;
 
-    size_t failed = 0;
+    size_t failed;
     struct test_report report = {.document = d, .problems = problems};
-    if (!document_run_tests(d, &failed, report_test, &report)) return ERR_FULL;
-    return failed == 0 ? ERR_OK : ERR_INVALID_POLICY;
+    if (!document_run_tests(d, &failed, report_test, &report) || report.full) return ERR_FULL;
+    return report.failed == 0 ? ERR_OK : ERR_INVALID_POLICY;
 }
 
 static enum err load_named(struct str name, struct str text, bool tested,
@@ -110,6 +130,7 @@ static uint64_t run_test(const struct policy_set *set, const struct policy_test 
              verdict_name(test->expect), str_is_absent(test->rule) ? "" : " by ",
              STR_FORMAT(test->rule), verdict_name(outcome.verdict), outcome.rule);
     cut_to_utf8(r->message);
+    r->is_unpaid = !r->passed && outcome.is_unpaid;
     return outcome.cost;
 }
 
@@ -117,10 +138,11 @@ static uint64_t run_test(const struct policy_set *set, const struct policy_test 
 static void too_dear(struct policy_test_result *r)
 {
     r->passed = false;
-    snprintf(
-        r->message, sizeof r->message,
-        "the tests up to here cost more than all of a document may, and those behind are not run: "
-        "fewer of them, or cheaper conditions");
+    r->is_unpaid = true;
+    snprintf(r->message, sizeof r->message,
+             "the tests up to here cost more than all of a document may (%d steps), and those "
+             "behind are not run: write fewer tests, or conditions that cost less",
+             LIMIT_POLICY_TESTS_STEPS);
 }
 
 bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
@@ -140,9 +162,9 @@ bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
     for (size_t i = 0; i < d->test_count; i++) {
         struct policy_test_result r = {.index = i};
         cost += run_test(set, &d->tests[i], &arena, &r);
-        if (cost > TESTS_COST_MAX) {
+        if (cost > LIMIT_POLICY_TESTS_STEPS) {
             too_dear(&r);
-            *ret_failed += d->test_count - i;
+            ++*ret_failed;
             each(context, &r);
             break;
         }

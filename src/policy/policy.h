@@ -112,6 +112,7 @@ size_t policy_document_rules(const struct policy_document *d);
 struct policy_test_result {
     size_t index;
     bool passed;
+    bool is_unpaid; /* not passed, and a condition was not run to its end for what it costs */
     unsigned line, column;
     char about[160];   /* "issue_refund by invoice_bot" */
     char message[256]; /* what was expected and what came */
@@ -124,6 +125,7 @@ size_t policy_document_tests(const struct policy_document *d,
 struct policy_unmatched {
     size_t index;
     struct str rule_id;
+    bool is_unknown; /* some tests were not looked at: LIMIT_POLICY_TESTS_STEPS were spent */
     unsigned line, column;
 };
 size_t policy_document_unmatched(const struct policy_document *d,
@@ -281,6 +283,7 @@ struct policy_outcome {
     bool confidence_used; /* a gate looked at it */
     /* of the conditions that were run, and of the rules that were met */
     uint64_t cost;
+    bool is_unpaid; /* some condition was not run to its end, for what it or all together cost */
     bool has_would_have; /* shadow documents would have changed the outcome */
     enum verdict would_have;
     char would_have_rule[POLICY_RULE_TEXT];

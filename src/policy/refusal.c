@@ -10,8 +10,18 @@
 
 #include "policy/problem.h"
 
+/* A test whose conditions cost more than they may says nothing, and none is run behind the one that
+ * spent what all may cost together. */
+static void refuse_unpaid_tests(const struct policy_document *d, struct policy_problems *ret)
+{
+    const struct policy_test_result *r = d->unpaid_test;
+    if (r == NULL) return;
+    struct place list = {.key = STR("tests")}, item = {.parent = &list, .index = r->index};
+    problem_add(ret, &item, r->line, r->column, "%s", r->message);
+}
+
 static refusal_pass *const passes[] = {
-    refuse_vain_masks, NULL, /* the end */
+    refuse_vain_masks, refuse_unpaid_tests, NULL, /* the end */
 };
 
 void policy_refusals(const struct policy_document *d, struct policy_problems *ret)
