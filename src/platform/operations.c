@@ -102,11 +102,12 @@ void readyz_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
     struct fault f;
+    const char *why;
     enum err err = ERR_OK;
     if (p->draining)
         err = fault_plain(&f, ERR_DRAINING);
-    else if (!watch_is_ready(p->watch))
-        err = fault_set(&f, ERR_STARTING, "", "policies.dir has not been looked through yet");
+    else if ((why = watch_unready(p->watch)) != NULL)
+        err = fault_set(&f, ERR_STARTING, "", "policies.dir is not in force: %s", why);
     else
         err = reading_trouble(p, &f);
     if (!platform_failed(p, x, err, &f))

@@ -2,10 +2,10 @@
  *
  *   idle ── told of a change, or time ──▶ looking (a reader) ──▶ storing (the writer) ──▶ idle
  *
- * One look at a time. What is known belongs to the look while it is under way and to the reactor
- * when it is back; meanwhile the reactor answers from the last one, which the look has a copy of
- * its own of. inotify only says when: what there is, and whether it has changed, is for the look to
- * find out, so that a lost or missing notice costs policies.rescan and nothing else. */
+ * One look at a time. What is known belongs to the reactor, which answers from it while a look
+ * reads a copy; the look's own state takes its place when it is back. inotify only says when: what
+ * there is, and whether it has changed, the look finds out, so that a lost notice costs
+ * policies.rescan and nothing else. */
 #include "platform/watch.h"
 
 #include <errno.h>
@@ -19,11 +19,10 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "platform/platform.h"
-#include "platform/watch_scan.h"
+#include "platform/watch_look.h"
 
 enum {
     COMPANY_MS = 100, /* changes come in swarms */
-    AGAIN_MS = 150,   /* until something is old enough */
     HOST_MAX = 256,
 };
 
@@ -32,14 +31,15 @@ struct watch {
     struct str tenant;
     struct str directory; /* a view of: */
     char directory_text[PATH_MAX + HOST_MAX];
-    struct watch_known known;
+    struct watch_state known;
     struct loop_fd notices;
     struct loop_timer timer;
     int descriptor; /* of inotify; -1: none, then only time tells */
     int mark;       /* the directory's; -1: none */
     bool is_under_way;
-    bool is_told; /* of a change since the last look began */
-    char health[1664];
+    bool is_told;    /* of a change since the last look began */
+    bool is_waiting; /* for the directory to stand still: no look is any use before */
+    char health[1760];
 };
 
 static void look(struct loop_timer *t);
@@ -54,16 +54,15 @@ static void told(struct watch *w)
 {
     if (w->is_told) return;
     w->is_told = true;
-    if (!w->is_under_way) look_in(w, COMPANY_MS);
+    if (!w->is_under_way && !w->is_waiting) look_in(w, COMPANY_MS);
 }
 
 /* What fails may be mended by a change of our own (a DELETE). */
 void watch_store_moved(struct watch *w, bool by_others)
 {
     if (w == NULL) return;
-    const struct watch_known *k = &w->known;
-    if (by_others || k->failure[0] != '\0' || k->strangers[0] != '\0' ||
-        k->elsewhere.text[0] != '\0')
+    const struct watch_state *k = &w->known;
+    if (by_others || k->failure[0] != '\0' || k->strangers[0] != '\0' || k->elsewhere[0] != '\0')
         told(w);
 }
 
@@ -103,45 +102,20 @@ static void start_notices(struct watch *w)
 
 /* ---- what is told ---- */
 
-static size_t refused_count(const struct watch_known *k)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < k->file_count; i++) count += k->files[i].problems > 0;
-    return count;
-}
-
-/* "2 files are not in force as they are there: ops.yaml, payments.yaml:3:5; the log says why" */
-static void write_health(struct watch *w)
-{
-    const struct watch_known *k = &w->known;
-    struct buf b = buf_over(w->health, sizeof w->health - 64);
-    size_t count = refused_count(k), told = 0;
-    if (k->failure[0] != '\0') buf_printf(&b, "%s", k->failure);
-    if (k->strangers[0] != '\0') buf_printf(&b, "%s%s", b.size > 0 ? "; " : "", k->strangers);
-    if (k->elsewhere.text[0] != '\0')
-        buf_printf(&b, "%s%s", b.size > 0 ? "; " : "", k->elsewhere.text);
-    if (count > 0)
-        buf_printf(&b, "%s%zu file%s not in force as %s: ", b.size > 0 ? "; " : "", count,
-                   count == 1 ? " is" : "s are", count == 1 ? "it is there" : "they are there");
-    for (size_t i = 0; i < k->file_count && told < 3; i++) {
-        const struct watch_file *f = &k->files[i];
-        if (f->problems == 0) continue;
-        buf_printf(&b, "%s%.80s", told++ == 0 ? "" : ", ", f->file);
-        if (f->line > 0) buf_printf(&b, ":%u:%u", f->line, f->column);
-    }
-    if (count > 0)
-        buf_printf(&b, "%s; what was in force before stays so, and the log says why",
-                   count > told ? ", …" : "");
-    if (b.size == 0) buf_put_literal(&b, "ok");
-    w->health[b.size] = '\0';
-}
-
 static void publish(struct watch *w)
 {
+    const struct watch_state *k = &w->known;
+    const char *texts[] = {k->failure, k->strangers, k->elsewhere};
     struct metrics_sheet *sheet = w->platform->sheet;
-    metric_set(sheet, METRIC_POLICY_FILES, w->known.file_count);
-    metric_set(sheet, METRIC_POLICY_FILES_REFUSED, refused_count(&w->known));
-    write_health(w);
+    size_t refused = 0;
+    for (size_t i = 0; i < k->file_count; i++) refused += k->files[i].problems > 0;
+    metric_set(sheet, METRIC_POLICY_FILES, k->file_count);
+    metric_set(sheet, METRIC_POLICY_FILES_REFUSED, refused);
+    struct buf b = buf_over(w->health, sizeof w->health - 1);
+    for (size_t i = 0; i < 3; i++)
+        if (texts[i][0] != '\0') buf_printf(&b, "%s%s", b.size > 0 ? "; " : "", texts[i]);
+    if (b.size == 0) buf_put_literal(&b, "ok");
+    w->health[b.size] = '\0';
 }
 
 const char *watch_health(const struct watch *w, bool *ret_ok)
@@ -150,17 +124,23 @@ const char *watch_health(const struct watch *w, bool *ret_ok)
     return w == NULL ? NULL : w->health;
 }
 
-bool watch_is_ready(const struct watch *w) { return w == NULL || w->known.is_complete; }
+const char *watch_unready(const struct watch *w)
+{
+    if (w == NULL || w->known.is_ready) return NULL;
+    return w->known.failure[0] != '\0' ? w->known.failure
+                                       : "policies.dir is being read for the first time";
+}
 
 /* ---- what the API may change ---- */
 
 enum err watch_permits(const struct watch *w, struct str tenant, struct str name, bool deletes,
                        struct policy_condition *c, struct fault *f)
 {
+    (void)deletes;
     if (w == NULL || !str_equal(tenant, w->tenant)) return ERR_OK;
     c->not_of = STR(FILES_PRINCIPAL);
-    c->seen = w->known.revision;
-    if (!w->known.is_complete)
+    c->seen = w->known.judged_revision;
+    if (w->known.files == NULL)
         return fault_set(f, ERR_STARTING, "", "policies.dir has not been looked through yet");
     for (size_t i = 0; i < w->known.file_count; i++)
         if (str_equal(str_from(w->known.files[i].name), name))
@@ -168,75 +148,57 @@ enum err watch_permits(const struct watch *w, struct str tenant, struct str name
                 f, ERR_WATCHED_POLICY, "",
                 "the policy %.*s comes from the file %s of policies.dir: change it there",
                 STR_FORMAT(name), w->known.files[i].file);
-    for (size_t i = 0; i < w->known.owned_count && !deletes; i++)
-        if (str_equal(str_from(w->known.owned[i].name), name))
-            return fault_set(
-                f, ERR_WATCHED_POLICY, "",
-                "the policy %.*s came from policies.dir: put its file back, or delete it first",
-                STR_FORMAT(name));
     return ERR_OK;
 }
 
 /* ---- one look ---- */
 
-static void copy_known(const struct watch_known *from, struct watch_known *to)
-{
-    *to = *from;
-    to->files = calloc(from->file_count + 1, sizeof *to->files);
-    to->owned = calloc(from->owned_count + 1, sizeof *to->owned);
-    check(to->files != NULL && to->owned != NULL);
-    for (size_t i = 0; i < from->file_count; i++) to->files[i] = from->files[i];
-    for (size_t i = 0; i < from->owned_count; i++) to->owned[i] = from->owned[i];
-}
-
-/* The reactor's: a look of which nothing is wanted any more, or which has been taken over. */
+/* The reactor's: its state is wanted no more, or has been taken over. */
 static void end_look(struct job *j)
 {
-    struct watch_scan *s = j->detail;
-    watch_known_fini(&s->before);
-    watch_known_fini(&s->after);
-    watch_scan_fini(s);
+    struct watch_look *l = j->detail;
+    watch_look_fini(l);
+    if (l->state.files != l->before.files) watch_state_fini(&l->state);
     job_destroy(j);
 }
 
-static void log_elsewhere(const struct watch_elsewhere *now, const struct watch_elsewhere *before)
+static void log_news(enum log_level level, const char *now, const char *before, const char *tenant)
 {
-    if (now->text[0] == '\0') return;
-    if (strcmp(now->text, before->text) == 0 && strcmp(now->tenant, before->tenant) == 0) return;
-    log_line(LOG_WARNING, "policies_dir", "why", now->text, "tenant", now->tenant, NULL);
+    if (now[0] == '\0' || strcmp(now, before) == 0) return;
+    log_line(level, "policies_dir", "why", now, tenant == NULL ? NULL : "tenant", tenant, NULL);
 }
 
 static void look_done(struct job *j)
 {
-    struct watch_scan *s = j->detail;
+    struct watch_look *l = j->detail;
     struct watch *w = j->platform->watch;
-    struct watch_known old = w->known;
-    bool failed = s->after.failure[0] != '\0', again = s->again;
-    bool strange = s->after.strangers[0] != '\0';
-    if (failed && strcmp(old.failure, s->after.failure) != 0)
-        log_line(LOG_ERROR, "policies_dir", "why", s->after.failure, NULL);
-    if (strange && strcmp(old.strangers, s->after.strangers) != 0)
-        log_line(LOG_WARNING, "policies_dir", "why", s->after.strangers, NULL);
-    log_elsewhere(&s->after.elsewhere, &old.elsewhere);
-    log_elsewhere(&s->after.abroad, &old.abroad);
-    w->known = s->after;
-    s->after = old;
+    const struct watch_state *old = &w->known, *now = &l->state;
+    log_news(LOG_ERROR, now->failure, old->failure, NULL);
+    log_news(LOG_WARNING, now->strangers, old->strangers, NULL);
+    log_news(LOG_WARNING, now->elsewhere, old->elsewhere, now->elsewhere_tenant);
+    log_news(LOG_WARNING, now->abroad, old->abroad, now->elsewhere_tenant);
+    watch_look_fini(l);
+    if (now->files != old->files) watch_state_fini(&w->known);
+    w->known = *now;
+    l->before.files = l->state.files; /* ours now */
+    uint64_t again_ms = l->again_ms;
     w->is_under_way = false;
-    end_look(j);
+    w->is_waiting = again_ms > 0;
+    job_destroy(j);
     publish(w);
-    look_in(w, w->is_told ? COMPANY_MS
-               : again    ? AGAIN_MS
-                          : w->platform->config->policies_rescan_ms);
+    look_in(w, again_ms > 0 ? again_ms
+               : w->is_told ? COMPANY_MS
+                            : w->platform->config->policies_rescan_ms);
 }
 
 static void store_work(struct job *j, struct store *store)
 {
-    struct watch_scan *s = j->detail;
-    j->err = watch_scan_apply(s, store, &j->actor, &j->fault);
-    j->wrote_nothing = true;
-    for (size_t i = 0; i < s->step_count; i++) {
-        const struct policy_result *r = &s->steps[i].result;
-        if (r->effect == POLICY_UNCHANGED || s->after.failure[0] != '\0') continue;
+    struct watch_look *l = j->detail;
+    j->err = watch_look_store(l, store, &j->actor, &j->fault);
+    j->wrote_nothing = j->err == ERR_OK;
+    for (size_t i = 0; j->err == ERR_OK && i < l->apply.batch.count; i++) {
+        const struct policy_result *r = &l->apply.batch.steps[i].result;
+        if (r->effect == POLICY_UNCHANGED) continue;
         j->wrote_nothing = false;
         if (r->revision > j->revision) j->revision = r->revision;
         metric_add(j->sheet, METRIC_POLICY_FILE_CHANGES, 1);
@@ -245,44 +207,44 @@ static void store_work(struct job *j, struct store *store)
 
 static void look_back(struct job *j)
 {
-    struct watch_scan *s = j->detail;
+    struct watch_look *l = j->detail;
     if (j->platform->draining) {
         end_look(j);
         return;
     }
     j->done = look_done;
     j->work = store_work;
-    if (s->step_count > 0) {
+    j->is_check = false;
+    if (l->apply.batch.count > 0) {
         if (job_queue(j, QUEUE_WRITER)) return;
-        watch_scan_refuse(s, "too many changes wait for the store already");
-        s->again = true;
+        watch_look_put_off(l, "too many changes wait for the store already");
     }
     look_done(j);
 }
 
-static void look_work(struct job *j, struct store *store) { watch_scan_run(j->detail, store); }
+static void look_work(struct job *j, struct store *store) { watch_look_run(j->detail, store); }
 
 static void look(struct loop_timer *t)
 {
     struct watch *w = link_owner(t, struct watch, timer);
     if (w->is_under_way || w->platform->draining) return;
     struct job *j = job_create(w->platform, NULL, look_work);
-    struct watch_scan *s = job_detail(j, struct watch_scan);
-    check(s != NULL);
+    struct watch_look *l = job_detail(j, struct watch_look);
+    check(l != NULL);
     mark_directory(w);
-    s->path = w->platform->config->policies_dir;
-    s->tenant = w->tenant;
-    s->directory = w->directory;
-    s->wall_ns = world_wall_ns;
-    s->monotonic_ns = world_monotonic_ns;
+    l->path = w->platform->config->policies_dir;
+    l->tenant = w->tenant;
+    l->directory = w->directory;
+    l->monotonic_ns = world_monotonic_ns;
+    l->before = w->known;
+    set_guard_init(&l->apply.guard, w->platform->book);
     j->actor.principal = STR(FILES_PRINCIPAL);
     j->done = look_back;
-    copy_known(&w->known, &s->before);
     w->is_under_way = true;
-    w->is_told = false;
+    w->is_told = w->is_waiting = false;
     if (job_queue(j, QUEUE_READER)) return;
     w->is_under_way = false;
-    end_look(j);
+    job_destroy(j);
     look_in(w, COMPANY_MS);
 }
 
@@ -341,6 +303,6 @@ void watch_destroy(struct watch *w)
         loop_fd_stop(w->platform->loop, &w->notices);
         close(w->descriptor);
     }
-    watch_known_fini(&w->known);
+    watch_state_fini(&w->known);
     free(w);
 }

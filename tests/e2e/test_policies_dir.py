@@ -142,8 +142,10 @@ def test_a_broken_file_changes_nothing_and_is_told(watched):
 
 
 def test_the_api_does_not_change_what_a_file_says(watched):
-    w = watched({"base.yaml": ALLOW, "broken.yaml": BROKEN}).start()
+    w = watched({"base.yaml": ALLOW}).start()
     w.is_in_force("base", ALLOW)
+    put(w.folder / "broken.yaml", BROKEN)
+    harness.eventually(lambda: "broken.yaml:2:47" in w.told(), "it is refused")
     with w.stack.at_platform("admin") as wire:
         answer = refused(wire.put("/api/v1/policies/base", {"content": DENY}), 409, "watched_policy")
         assert answer["error"] == "the policy base comes from the file base.yaml of policies.dir: change it there"
@@ -198,27 +200,100 @@ def test_files_of_editors_and_other_things_are_no_documents(watched, tmp_path):
     assert set(w.policies()) == {"base"} and w.health()["checks"]["policies"] == "ok"
 
 
-def test_what_cannot_be_a_document_is_told_and_harms_nothing(watched, tmp_path):
-    w = watched({"base.yaml": ALLOW, "my policy.yaml": ALLOW, "two.yaml": ALLOW, "two.json": ALLOW, "large.yaml": "# " + "x" * (1 << 20)})
+def test_what_cannot_be_a_document_refuses_the_set_and_is_told(watched, tmp_path):
+    w = watched({"base.yaml": ALLOW}).start()
+    w.is_in_force("base", ALLOW)
+    put(w.folder / "base.yaml", DENY)
+    for name, text in {"my policy.yaml": ALLOW, "two.yaml": ALLOW, "two.json": ALLOW, "large.yaml": "# " + "x" * (1 << 20)}.items():
+        put(w.folder / name, text)
     os.mkfifo(w.folder / "pipe.yaml")
     (w.folder / "folder.yaml").mkdir()
     (w.folder / "nowhere.yaml").symlink_to(tmp_path / "is-not-there")
-    (w.folder / "bytes.yaml").write_bytes(b"rules:\n  - {id: \xff}\n")
-    (w.folder / "empty.yaml").write_text("")
-    w.start()
-    w.is_in_force("base", ALLOW)
-    harness.eventually(lambda: w.stack.metrics(w.stack.platform)["writ_platform_policy_files_refused"] == 9, "all are told")
+    (w.folder / "odd.yaml").symlink_to("/proc/version")
+    harness.eventually(lambda: w.stack.metrics(w.stack.platform)["writ_platform_policy_files_refused"] == 8, "all are told")
     told = {line["file"]: line["why"] for line in w.log("policy_file_refused")}
     assert told["my?policy.yaml"].startswith("is not named like a policy")
     assert told["two.yaml"] == "is the policy two, and so is two.json: leave one of them"
     assert told["large.yaml"] == f"has {(1 << 20) + 2} bytes; 1 MiB is the most"
     assert told["pipe.yaml"] == told["folder.yaml"] == "is no regular file"
     assert told["nowhere.yaml"] == "cannot be opened: No such file or directory"
-    assert told["bytes.yaml"] == "the document is not well-formed UTF-8"
-    assert told["empty.yaml"] == "the document is empty"
-    assert set(w.policies()) == {"base"}
-    (w.folder / "two.json").unlink()
+    assert told["odd.yaml"] == "cannot be read whole: its size is not what is read from it"
+    assert {line["where"] for line in w.log("policy_file_refused")} == set(told), "there is no line to name"
+    assert w.told().startswith(f"{w.folder} is refused as a whole, and what was in force before stays so: ")
+    assert {name: p["content"] for name, p in w.policies().items()} == {"base": ALLOW}
+    for path in w.folder.iterdir():
+        if path.name not in ("base.yaml", "two.yaml"):
+            path.rmdir() if path.is_dir() else path.unlink()
     w.is_in_force("two", ALLOW)
+    w.is_in_force("base", DENY)
+    put(w.folder / "bytes.yaml", "")
+    (w.folder / "bytes.yaml").write_bytes(b"rules:\n  - {id: \xff}\n")
+    (w.folder / "empty.yaml").write_text("")
+    harness.eventually(lambda: "bytes.yaml" in w.told() and "empty.yaml" in w.told(), "texts that are none are told")
+    told = {line["file"]: line["why"] for line in w.log("policy_file_refused")}
+    assert told["bytes.yaml"] == "the document is not well-formed UTF-8" and told["empty.yaml"] == "the document is empty"
+
+
+def test_a_rule_that_moves_to_a_file_with_a_mistake_goes_nowhere(watched):
+    """The directory is one set: main.yaml without its deny is not applied while denies.yaml is refused."""
+    deny = '  - {id: no-drop, actions: ["drop_*"], decision: %s}\n'
+    allow = 'rules:\n  - {id: all, agents: [bot], actions: ["*"], decision: allow}\n'
+    w = watched({"main.yaml": allow + deny % "deny"}).start()
+    w.is_in_force("main", allow + deny % "deny")
+    assert w.ask("drop_table")["decision"] == "deny"
+    (w.folder / "main.yaml").write_text(allow)  # in place, as a checkout does
+    (w.folder / "denies.yaml").write_text("rules:\n" + deny % "dny")
+    harness.eventually(lambda: "denies.yaml:2:" in w.told(), "the set is refused")
+    assert w.health()["status"] == "degraded" and w.ask("drop_table")["decision"] == "deny" and set(w.policies()) == {"main"}
+    (line,) = w.log("policy_file_refused")
+    assert line["file"] == "denies.yaml" and '"dny"' in line["why"]
+    with w.stack.at_platform("admin") as wire:  # an emergency does not wait for whoever mends the directory
+        assert wire.put("/api/v1/policies/emergency", {"content": DENY.replace("get_*", "pay")}).status == 201
+        refused(wire.put("/api/v1/policies/denies", {"content": DENY}), 409, "watched_policy")
+        refused(wire.post("/api/v1/policies:apply", {"policies": [{"name": "main", "content": DENY}]}), 409, "watched_policy")
+        assert wire.get("/readyz").status == 200, "what was applied before is in force"
+    assert w.ask("pay")["rule"] == "deny:reads" and w.policies()["main"]["version"] == 1
+    put(w.folder / "denies.yaml", "rules:\n" + deny % "deny")
+    w.is_in_force("denies", "rules:\n" + deny % "deny", 1)
+    assert w.policies()["main"]["content"] == allow and w.ask("drop_table")["decision"] == "deny" and w.told() == "ok"
+
+
+def test_a_first_start_is_not_ready_until_the_directory_was_applied(watched):
+    w = watched({"base.yaml": ALLOW, "broken.yaml": BROKEN})
+    w.stack.make_first_keys()
+    w.stack.platform.start(ready=False)
+    harness.eventually(w.stack.platform.is_listening, "it answers")
+    def unready():
+        with Wire(w.stack.platform.address) as wire:
+            return wire.get("/readyz")
+    harness.eventually(lambda: "broken.yaml:2:47" in unready().json["error"], "it says why")
+    assert refused(unready(), 503, "starting")["error"].startswith(f"policies.dir is not in force: {w.folder} is refused as a whole")
+    assert w.policies() == {}
+    put(w.folder / "broken.yaml", DENY)
+    w.stack.platform.wait_ready()
+    assert {p["content"] for p in w.policies().values()} == {ALLOW, DENY}
+    # What was applied once stays in force over a restart, so that one serves.
+    put(w.folder / "broken.yaml", BROKEN)
+    harness.eventually(lambda: "broken.yaml" in w.told(), "it is refused")
+    w.stack.platform.stop()
+    w.stack.platform.start()
+    assert set(w.policies()) == {"base", "broken"} and "broken.yaml" in w.told()
+
+
+def test_the_roles_of_a_directory_are_those_of_all_its_files(watched):
+    names = 'rules:\n  - {id: no-drop, roles: [contractor], actions: ["drop_*"], decision: deny}\n'
+    w = watched({"denies.yaml": names, "roles.yaml": "roles: {contractor: [erin]}\n"}).start()
+    w.is_in_force("denies", names)
+    put(w.folder / "roles.yaml", "roles: {other: [erin]}\n")
+    harness.eventually(lambda: "denies.yaml:2:5" in w.told(), "the role is gone")
+    (line,) = w.log("policy_file_refused")
+    assert line["where"] == "denies.yaml:2:5" and line["why"].startswith('no document defines the role "contractor"')
+    assert w.policies()["roles"]["content"] == "roles: {contractor: [erin]}\n" and "contractor" not in w.told()
+    with w.stack.at_platform("admin") as wire:
+        assert wire.put("/api/v1/policies/apart", {"content": "roles: {contractor: [zoe]}\n"}).status == 201
+        w.is_in_force("roles", "roles: {other: [erin]}\n")
+        harness.eventually(lambda: w.told() == "ok", "the API's document defines it")
+        refused(wire.delete("/api/v1/policies/apart"), 409, "role_in_use")
 
 
 def test_links_are_followed_and_turned_all_at_once(watched, tmp_path):
@@ -335,7 +410,8 @@ def test_a_directory_is_emptied_through_the_api(watched):
     harness.eventually(lambda: "holds no document" in w.told(), "it is told")
     with w.stack.at_platform("admin") as wire:
         answer = refused(wire.put("/api/v1/policies/base", {"content": ALLOW}), 409, "watched_policy")
-        assert answer["error"] == "the policy base came from policies.dir: put its file back, or delete it first"
+        assert answer["error"] == (f"the policy base comes from a file in {w.folder}: change it there, or delete it when it has no "
+                                   "file any more")
         for name in ("base", "more"):
             assert wire.delete(f"/api/v1/policies/{name}").status == 200
         harness.eventually(lambda: w.told() == "ok", "nothing of it is in force any more")
@@ -437,9 +513,8 @@ def test_two_directories_that_differ_do_not_overwrite_each_other_for_ever(watche
     (beside / "base.yaml").write_text(DENY)
     with w.beside(beside) as health:
         w.is_in_force("base", DENY, 2)
-        harness.eventually(lambda: "base.yaml" in w.told() and "not in force" in w.told(), "it is told")
-        (line,) = w.log("policy_file_refused")
-        assert line["why"].startswith("is not in force: another directory's file for the policy base came into force after it")
+        harness.eventually(lambda: "another directory's file came into force after the one here: base" in w.told(), "it is told")
+        assert any("another directory's file" in line["why"] for line in w.log("policies_dir"))
         assert health() == "ok" and w.policies()["base"]["version"] == 2
         put(w.folder / "base.yaml", DENY)
         harness.eventually(lambda: w.told() == "ok", "they are the same")
@@ -522,14 +597,3 @@ def test_the_platform_is_not_ready_before_it_has_read_what_is_there(watched):
     finally:
         end.set()
         writer.join()
-
-
-def test_a_file_whose_size_is_not_what_is_read_is_told(watched):
-    w = watched({"base.yaml": ALLOW}, more=["--policies.rescan", "100ms"])
-    (w.folder / "odd.yaml").symlink_to("/proc/version")
-    w.start()
-    harness.eventually(lambda: "odd.yaml" in w.told(), "it is told")
-    (line,) = w.log("policy_file_refused")
-    assert line["why"].startswith("cannot be read whole: its size is not what is read from it")
-    assert line["where"] == "odd.yaml", "there is no line to name"
-    assert set(w.policies()) == {"base"}

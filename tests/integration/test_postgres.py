@@ -23,6 +23,7 @@ import harness
 from fleet import LONG, Late, eventually, fresh_seed
 from names import Names, asking
 from way import Way
+from wire import Wire
 
 SLEEP_SECONDS = 20 if LONG else 6
 KILLS = 20 if LONG else 2
@@ -75,6 +76,38 @@ def test_all_of_it_works_on_postgresql(fleet, postgres):
         keys = wire.get("/api/v1/keys?tenant_id=default").json
         assert {key["name"] for key in keys["keys"]} >= {"agents", "auditors", "rita-laptop"}
     one.stop()
+
+
+def test_sets_of_policies_come_into_force_as_one(fleet, postgres, tmp_path):
+    """By policies:apply, and from the directory of another platform of the same store."""
+    one = fleet(postgres=postgres)
+    names = 'rules:\n  - {id: no-drop, roles: [contractor], actions: ["drop_*"], decision: deny}\n'
+    with one.stack.at_platform("root") as wire:
+        def apply(query="", **body):
+            return wire.post(f"/api/v1/policies:apply?tenant_id=default{query}", body)
+        both = [{"name": "denies", "content": names}, {"name": "roles", "content": "roles: {contractor: [erin]}\n"}]
+        assert apply(policies=both[:1]).json["code"] == "invalid_policy"
+        assert [p["change"] for p in apply(policies=both, query="&dry_run=true").json["policies"]] == ["created", "created"]
+        assert [p["change"] for p in apply(policies=both).json["policies"]] == ["created", "created"]
+        assert [p["change"] for p in apply(policies=both).json["policies"]] == ["unchanged", "unchanged"]
+        assert wire.delete("/api/v1/policies/roles?tenant_id=default").json["code"] == "role_in_use"
+        assert wire.delete("/api/v1/policies/roles?tenant_id=default&force=true").status == 200
+        assert [p["change"] for p in apply(delete=["denies", "roles"]).json["policies"]] == ["deleted", "unchanged"]
+    (tmp_path / "denies.yaml").write_text(names)
+    other = other_platform(one, policies_dir=str(tmp_path))
+    other.start(ready=False)
+    try:
+        def unready():
+            with Wire(other.address) as wire:
+                return wire.get("/readyz").body
+        eventually(other.is_listening, "it answers")
+        eventually(lambda: b"denies.yaml:2:5" in unready(), "the set is refused")
+        (tmp_path / "roles.yaml").write_text("roles: {contractor: [erin]}\n")
+        other.wait_ready()
+        with one.stack.at_platform("root") as wire:
+            assert {p["name"] for p in wire.get("/api/v1/policies?tenant_id=default").json["policies"]} >= {"denies", "roles"}
+    finally:
+        other.end()
 
 
 def test_a_crash_of_postgresql_under_load_costs_only_lag(fleet, postgres):
