@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/descriptors.h"
+#include "base/dumps.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -512,6 +513,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "writ-engine: %s\n", f.text);
         return STATUS_WRONG_SETTING;
     }
+    if (!b.engine.config.core_dumps) dumps_forbid();
     log_init("writ-engine", log_level_of(b.engine.config.log_level));
     config_tell_strays(environ);
     config_tell_idle(&b.engine.config, PROGRAM_ENGINE);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "crypto/crypto.h"
 #include "http/proxy_header.h"
 
 /* -- input ------------------------------------------------------------------------------- */
@@ -30,13 +31,13 @@ static bool input_is_scratch(const struct http_connection *c)
 
 static void input_drop(struct http_connection *c)
 {
-    if (!input_is_scratch(c)) pool_give(&c->server->pool, c->in.bytes, c->in.capacity);
+    if (!input_is_scratch(c)) pool_give(&c->server->pool, c->in.bytes, c->in.capacity, c->in.used);
     c->in = (struct input){0};
 }
 
 static bool input_move(struct http_connection *c, size_t capacity)
 {
-    struct input next = {.to = input_size(c)};
+    struct input next = {.to = input_size(c), .used = input_size(c)};
     next.bytes = pool_take(&c->server->pool, capacity, &next.capacity);
     if (next.bytes == NULL) return false;
     if (next.to > 0) memcpy(next.bytes, c->in.bytes + c->in.from, next.to);
@@ -489,8 +490,9 @@ void connection_eased(struct http_connection *c)
 static bool drop_input(struct http_connection *c)
 {
     struct http_server *s = c->server;
-    ssize_t got =
-        recv(c->watch.fd, s->scratch + s->scratch_used, SCRATCH_BYTES - s->scratch_used, 0);
+    char *to = s->scratch + s->scratch_used;
+    ssize_t got = recv(c->watch.fd, to, SCRATCH_BYTES - s->scratch_used, 0);
+    if (got > 0) memory_wipe(to, (size_t)got); /* requests that nobody answers any more */
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
@@ -502,9 +504,10 @@ static void receive(struct http_connection *c)
     }
     struct input *in = &c->in;
     ssize_t got = recv(c->watch.fd, in->bytes + in->to, in->capacity - in->to, 0);
-    if (got > 0)
+    if (got > 0) {
         in->to += (size_t)got;
-    else if (got == 0)
+        if (in->used < in->to) in->used = in->to;
+    } else if (got == 0)
         c->ended = true;
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
         c->broken = true;

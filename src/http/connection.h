@@ -56,6 +56,7 @@ enum {
 struct input {
     char *bytes; /* NULL: nothing held; in the server's scratch: only within a beat */
     size_t capacity, from, to;
+    size_t used; /* the most that `to` has been: behind it is nothing of ours */
 };
 
 struct http_connection {

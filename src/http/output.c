@@ -2,6 +2,7 @@
 #include "http/output.h"
 
 #include "base/check.h"
+#include "crypto/crypto.h"
 
 char *output_room(struct output *o, struct pool *pool, size_t size)
 {
@@ -9,13 +10,14 @@ char *output_room(struct output *o, struct pool *pool, size_t size)
     size_t pending = output_pending(o);
     if (o->capacity - pending >= size && o->from >= o->capacity / 2) {
         memmove(o->bytes, o->bytes + o->from, pending);
+        memory_wipe(o->bytes + pending, o->to - pending);
     } else {
         size_t wanted = pending + size > o->capacity * 2 ? pending + size : o->capacity * 2;
         size_t capacity;
         char *bytes = pool_take(pool, wanted, &capacity);
         if (bytes == NULL) return NULL;
         if (pending > 0) memcpy(bytes, o->bytes + o->from, pending);
-        pool_give(pool, o->bytes, o->capacity);
+        pool_give(pool, o->bytes, o->capacity, o->to);
         o->bytes = bytes;
         o->capacity = capacity;
     }
@@ -65,13 +67,13 @@ void output_sent(struct output *o, struct pool *pool, size_t size)
     o->from += size;
     o->sent += size;
     if (o->from < o->to) return;
-    pool_give(pool, o->bytes, o->capacity);
+    pool_give(pool, o->bytes, o->capacity, o->to);
     o->bytes = NULL;
     o->capacity = o->from = o->to = 0;
 }
 
 void output_fini(struct output *o, struct pool *pool)
 {
-    pool_give(pool, o->bytes, o->capacity);
+    pool_give(pool, o->bytes, o->capacity, o->to);
     *o = (struct output){0};
 }

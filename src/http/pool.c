@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crypto/crypto.h"
+
 char *pool_take(struct pool *p, size_t size, size_t *ret_capacity)
 {
     if (size > POOL_BYTES) {
@@ -25,9 +27,10 @@ char *pool_take(struct pool *p, size_t size, size_t *ret_capacity)
     return bytes;
 }
 
-void pool_give(struct pool *p, char *bytes, size_t capacity)
+void pool_give(struct pool *p, char *bytes, size_t capacity, size_t used)
 {
     if (bytes == NULL) return;
+    memory_wipe(bytes, used);
     if (capacity > POOL_BYTES) p->large_bytes -= capacity;
     if (capacity != POOL_BYTES || p->count == POOL_KEPT) {
         free(bytes);

@@ -22,8 +22,9 @@ struct pool {
 
 /* At least `size` bytes; *ret_capacity says how many. NULL: out of memory. */
 char *pool_take(struct pool *p, size_t size, size_t *ret_capacity);
-/* Accepts NULL. `capacity` is what pool_take() said. */
-void pool_give(struct pool *p, char *bytes, size_t capacity);
+/* Accepts NULL. `capacity` is what pool_take() said; the first `used` bytes are wiped, since what clients send
+ * and are sent has credentials in it. */
+void pool_give(struct pool *p, char *bytes, size_t capacity, size_t used);
 void pool_fini(struct pool *p);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/world.h"
+#include "crypto/crypto.h"
 #include "http/connection.h"
 #include "http/target.h"
 
@@ -122,6 +123,7 @@ void server_arrived(void *server)
             link_owner(s->arrived.head.next, struct http_connection, arrived_link);
         connection_turn(c); /* which takes it off the list */
     }
+    memory_wipe(s->scratch, s->scratch_used);
     s->scratch_used = 0;
 }
 
@@ -228,7 +230,7 @@ void connection_free(struct http_connection *c)
     link_remove(&c->gate_link);
     link_remove(&c->work_link);
     link_remove(&c->arrived_link);
-    if (!in_scratch(s, c->in.bytes)) pool_give(&s->pool, c->in.bytes, c->in.capacity);
+    if (!in_scratch(s, c->in.bytes)) pool_give(&s->pool, c->in.bytes, c->in.capacity, c->in.used);
     c->in = (struct input){0};
     output_fini(&c->out, &s->pool);
     memo_destroy(c->memo);

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/list.h"
+#include "crypto/crypto.h"
 
 enum {
     READ_AT_LEAST = 4096,
@@ -42,6 +43,15 @@ static void put_header(struct buf *b, struct str name, struct str value)
     buf_put_literal(b, "\r\n");
 }
 
+/* What a call may have in its head: growing moves it, and leaves a credential where it was. */
+static size_t head_bytes_max(const struct http_call *call)
+{
+    size_t size = ADDRESS_HOST + call->target.size + call->content_type.size + 200;
+    for (size_t i = 0; i < call->header_count; i++)
+        size += call->headers[i].name.size + call->headers[i].value.size + 4;
+    return size;
+}
+
 static enum err too_large_to_send(struct fault *f)
 {
     return fault_set(f, ERR_FULL, "", "the request is too large to send");
@@ -57,6 +67,7 @@ enum err transfer_prepare(struct transfer *t, const struct http_call *call, bool
         return fault_set(f, ERR_BAD_VALUE, "", "Content-Type has a control byte");
     struct buf *b = &t->request;
     char authority[ADDRESS_HOST + 10];
+    (void)buf_room(b, head_bytes_max(call));
     buf_put(b, method);
     buf_put_literal(b, " ");
     buf_put(b, call->target);
@@ -86,9 +97,14 @@ enum err transfer_prepare(struct transfer *t, const struct http_call *call, bool
 
 enum err transfer_own_body(struct transfer *t, struct fault *f)
 {
-    buf_put(&t->request, t->body);
+    struct buf *b = &t->request, whole = {.limit = b->limit};
+    buf_put(&whole, buf_view(b));
+    buf_put(&whole, t->body);
     t->body = str_of(NULL, 0);
-    return t->request.overflow ? too_large_to_send(f) : ERR_OK;
+    memory_wipe(b->bytes, b->size);
+    buf_fini(b);
+    *b = whole;
+    return b->overflow ? too_large_to_send(f) : ERR_OK;
 }
 
 /* -- endings ----------------------------------------------------------------------------- */
@@ -156,6 +172,9 @@ void transfer_fini(struct transfer *t)
     if (t->loop != NULL && !t->is_over) stop_watching(t);
     if (t->fd >= 0) close(t->fd);
     t->fd = -1;
+    /* A credential is in the one, and may be in the other. */
+    if (t->request.bytes != NULL) memory_wipe(t->request.bytes, t->request.size);
+    if (t->reply.bytes != NULL) memory_wipe(t->reply.bytes, t->reply.capacity);
     buf_fini(&t->request);
     buf_fini(&t->reply);
 }

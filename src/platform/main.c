@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/descriptors.h"
+#include "base/dumps.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/thread.h"
@@ -49,6 +50,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "writ-platform: %s\n", f.text);
         return STATUS_WRONG_SETTING;
     }
+    if (!config.core_dumps) dumps_forbid();
     log_init("writ-platform", log_level_of(config.log_level));
     config_tell_strays(environ);
     config_tell_idle(&config, PROGRAM_PLATFORM);
