@@ -310,7 +310,8 @@ static void answer(struct session *s, struct str line)
     struct cel_environment environment = {.variables = variables,
                                           .count = count,
                                           .container = json_text(test, STR("container")),
-                                          .unchecked = is_on(test, STR("disable_check"))};
+                                          .unchecked = is_on(test, STR("disable_check")),
+                                          .is_strict = true};
     struct cel_problems problems = {0};
     struct cel_program *program = NULL;
     enum err e = cel_compile(expression, &environment, &s->arena, &program, &problems);

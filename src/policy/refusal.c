@@ -8,6 +8,7 @@
  * A new refusal is one row in `passes`. A pass reports with problem_add() and changes nothing. */
 #include "policy/refusal.h"
 
+#include "policy/condition.h"
 #include "policy/problem.h"
 
 /* A test whose conditions cost more than they may says nothing, and none is run behind the one that
@@ -20,8 +21,25 @@ static void refuse_unpaid_tests(const struct policy_document *d, struct policy_p
     problem_add(ret, &item, r->line, r->column, "%s", r->message);
 }
 
+/* Expressions that cel-go's parser or checker refuses; see is_strict in cel.h. */
+static void refuse_loose_expressions(const struct policy_document *d, struct policy_problems *ret)
+{
+    struct cel_environment environment = cel_policy_environment();
+    struct cel_problems problems;
+    environment.is_strict = true;
+    for (const struct condition *c = d->conditions; c != NULL; c = c->next) {
+        enum err err = cel_examine(c->text, &environment, &problems);
+        for (size_t i = 0; err == ERR_INVALID_POLICY && i < problems.count; i++) {
+            const struct cel_problem *p = &problems.list[i];
+            bool is_here = c->is_in_line && p->line == 1;
+            problem_add(ret, NULL, c->line, c->column + (is_here ? p->column - 1 : 0), "%s",
+                        p->message);
+        }
+    }
+}
+
 static refusal_pass *const passes[] = {
-    refuse_vain_masks, refuse_unpaid_tests, NULL, /* the end */
+    refuse_vain_masks, refuse_unpaid_tests, refuse_loose_expressions, NULL, /* the end */
 };
 
 void policy_refusals(const struct policy_document *d, struct policy_problems *ret)

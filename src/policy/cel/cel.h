@@ -163,7 +163,10 @@ struct cel_environment {
     struct str container;         /* namespace that names are looked up in first; absent: none */
     const struct cel_type *wants; /* the type the whole has to have; NULL: any */
     bool unchecked;               /* no type check: what is wrong shows when it is run */
-    struct cel_room *room;        /* counted and refused in there; NULL: not bounded */
+    /* Refuse what expressions of stored documents may have, too, and cel-go refuses: a name in back
+     * quotes that is no field, and an element of [] or {} that is used as two types. */
+    bool is_strict;
+    struct cel_room *room; /* counted and refused in there; NULL: not bounded */
 };
 
 /* The variables of a condition, in order. */
@@ -211,6 +214,9 @@ must_use enum err cel_compile(struct str text, const struct cel_environment *env
                               struct arena *arena, struct cel_program **ret,
                               struct cel_problems *ret_problems);
 void cel_program_fini(struct cel_program *program); /* NULL is fine */
+/* The same judgement of a text without making a program of it; constants are not looked at. */
+must_use enum err cel_examine(struct str text, const struct cel_environment *environment,
+                              struct cel_problems *ret_problems);
 const struct cel_type *cel_program_type(const struct cel_program *program);
 /* Whether the program looks at this variable at all, so that a caller need not make it. */
 bool cel_program_reads(const struct cel_program *program, size_t variable);

@@ -302,11 +302,12 @@ static const struct cel_type *check_choice(struct checker *c, struct cel_node *n
     return dyn();
 }
 
-/* The element of [] may be anything: the first function that takes it shall not decide what it is.
- */
-static const struct cel_type *known_or_dyn(const struct cel_type *type)
+/* The element of [] may be anything. Where the check is strict, what first takes it decides what it
+ * is. */
+static const struct cel_type *known_or_dyn(const struct checker *c, const struct cel_type *type)
 {
-    return cel_type_resolved(type)->tag == TYPE_VARIABLE ? dyn() : type;
+    bool is_open = !c->environment->is_strict && cel_type_resolved(type)->tag == TYPE_VARIABLE;
+    return is_open ? dyn() : type;
 }
 
 /* The types of a macro's two variables: index and element, or key and value. */
@@ -318,10 +319,10 @@ static void range_types(struct checker *c, const struct cel_node *range,
     *ret_key = *ret_value = dyn();
     if (type->tag == CEL_LIST) {
         *ret_key = cel_type_simple(CEL_INT);
-        *ret_value = known_or_dyn(type->first);
+        *ret_value = known_or_dyn(c, type->first);
     } else if (type->tag == CEL_MAP) {
-        *ret_key = known_or_dyn(type->first);
-        *ret_value = known_or_dyn(type->second);
+        *ret_key = known_or_dyn(c, type->first);
+        *ret_value = known_or_dyn(c, type->second);
     } else if (type->tag < TYPE_DYN) {
         problem(c, range->offset, "a macro goes over a list or a map, but this is %s",
                 show(type).text);

@@ -242,6 +242,10 @@ static struct cel_node *parse_named(struct cel_parser *p, struct cel_node *recei
     if (name.is_reserved && receiver == NULL)
         cel_problem_add(p->problems, p->text, name.offset, "\"%.*s\" is a reserved word",
                         STR_FORMAT(name.text));
+    if (p->is_strict && name.is_quoted && receiver == NULL)
+        cel_problem_add(p->problems, p->text, name.offset,
+                        "a name between back quotes is that of a field, as in args.`%.*s`",
+                        STR_FORMAT(name.text));
     step(p);
     bool is_call = p->token.kind == TOKEN_OPEN && !name.is_quoted;
     struct cel_node *n;
@@ -488,12 +492,14 @@ static struct cel_node *parse_expression(struct cel_parser *p)
     return n;
 }
 
-struct cel_node *cel_parse(struct str text, struct arena *arena, struct cel_problems *problems)
+struct cel_node *cel_parse(struct str text, bool is_strict, struct arena *arena,
+                           struct cel_problems *problems)
 {
     struct cel_parser p = {.lexer = {.text = text, .arena = arena, .problems = problems},
                            .text = text,
                            .arena = arena,
-                           .problems = problems};
+                           .problems = problems,
+                           .is_strict = is_strict};
     step(&p);
     if (p.token.kind == TOKEN_END) {
         cel_problem_add(problems, text, 0, "the expression is empty");

@@ -14,13 +14,15 @@ struct cel_parser {
     struct cel_problems *problems;
     unsigned depth; /* of recursion */
     uint32_t nodes;
+    bool is_strict;        /* see struct cel_environment */
     struct cel_node spare; /* what is given where there is no room; it has no children */
 };
 
 enum { CEL_NODES_MAX = 20000 };
 
 /* The whole text as one expression; NULL where there are problems or the arena is full. */
-struct cel_node *cel_parse(struct str text, struct arena *arena, struct cel_problems *problems);
+struct cel_node *cel_parse(struct str text, bool is_strict, struct arena *arena,
+                           struct cel_problems *problems);
 
 /* ---- between parse.c and macros.c ---- */
 

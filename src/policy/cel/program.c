@@ -50,7 +50,7 @@ static struct cel_node *read_tree(struct str text, const struct cel_environment 
         cel_problem_add(problems, text, (uint32_t)wrong, "this is no UTF-8");
         return NULL;
     }
-    struct cel_node *root = cel_parse(text, scratch, problems);
+    struct cel_node *root = cel_parse(text, environment->is_strict, scratch, problems);
     if (root == NULL) return NULL;
     cel_check(root, text, environment, scratch, problems);
     return problems->count > 0 || scratch->overflow ? NULL : root;
@@ -76,6 +76,19 @@ enum err cel_compile(struct str text, const struct cel_environment *environment,
         uint64_t *left = environment->room == NULL ? &unbounded : &environment->room->folding_left;
         e = cel_compile_tree(&c, cel_fold(root, &scratch, left), ret);
     }
+    cel_problems_sort(ret_problems);
+    arena_fini(&scratch);
+    return e;
+}
+
+enum err cel_examine(struct str text, const struct cel_environment *environment,
+                     struct cel_problems *ret_problems)
+{
+    struct arena scratch;
+    ret_problems->count = 0;
+    arena_init(&scratch, SCRATCH_FIRST, SCRATCH_MOST);
+    struct cel_node *root = read_tree(text, environment, &scratch, ret_problems);
+    enum err e = root != NULL ? ERR_OK : why_not(ret_problems);
     cel_problems_sort(ret_problems);
     arena_fini(&scratch);
     return e;

@@ -90,7 +90,7 @@ void cel_each_role(struct str text, void (*each)(void *context, struct str role)
     size_t wrong;
     if (text.size > CEL_TEXT_MAX || !str_is_utf8(text, &wrong)) return;
     arena_init(&scratch, SCRATCH_FIRST, SCRATCH_MOST);
-    struct cel_node *root = cel_parse(text, &scratch, &problems);
+    struct cel_node *root = cel_parse(text, false, &scratch, &problems);
     if (root != NULL) cel_check(root, text, &environment, &scratch, &problems);
     if (root != NULL && problems.count == 0 && !scratch.overflow) walk(&w, root);
     arena_fini(&scratch);

@@ -431,7 +431,7 @@ static struct cel_node *read_tree(struct tracer *t)
 {
     struct cel_problems problems = {0};
     if (t->text.size > CEL_TEXT_MAX) return NULL;
-    struct cel_node *root = cel_parse(t->text, &t->scratch, &problems);
+    struct cel_node *root = cel_parse(t->text, false, &t->scratch, &problems);
     if (root == NULL) return NULL;
     struct cel_environment environment = t->given->environment;
     environment.wants = NULL;

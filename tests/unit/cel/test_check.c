@@ -204,6 +204,37 @@ static void a_program_knows_which_variables_it_reads(void **state)
     cel_program_fini(program);
 }
 
+/* As cel-go has it; a document that is stored may have it otherwise (gives: no problem). */
+static void a_strict_check_refuses_what_cel_go_refuses(void **state)
+{
+    static const struct {
+        const char *text, *problem; /* NULL: none */
+    } rows[] = {
+        {"([{}.map(c, c, c)] + [{}.map(c, c, c)]) == [[true]]", NULL},
+        {"([{}.map(c, c, c)] + [{}.map(c, c, c)]) == [[1]]",
+         "list(list(bool)) == list(list(int)) is not possible"},
+        {"[].map(c, c, c) == [1]", "list(bool) == list(int) is not possible"},
+        {"[].map(c, c) == [1]", NULL},
+        {"[].filter(c, c) == ['a']", "list(bool) == list(string) is not possible"},
+        {"`actor` == ''", "a name between back quotes is that of a field, as in args.`actor`"},
+        {"[1].map(`x`, 1) == []", "a name between back quotes is that of a field, as in args.`x`"},
+        {".`actor` == ''", "a name between back quotes is that of a field, as in args.`actor`"},
+        {"args.`content-type` == ''", NULL},
+        {"has(args.`content-type`)", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct cel_environment environment = cel_policy_environment();
+        struct cel_problems problems;
+        assert_int_equal(cel_examine(str_from(rows[i].text), &environment, &problems), ERR_OK);
+        environment.is_strict = true;
+        enum err err = cel_examine(str_from(rows[i].text), &environment, &problems);
+        if (err != (rows[i].problem == NULL ? ERR_OK : ERR_INVALID_POLICY))
+            fail_msg("%s", rows[i].text);
+        if (err != ERR_OK) assert_string_equal(problems.list[0].message, rows[i].problem);
+    }
+}
+
 static void types_are_read_from_text(void **state)
 {
     (void)state;
@@ -230,6 +261,7 @@ int main(void)
         cmocka_unit_test(a_macros_variable_hides_the_outer_one),
         cmocka_unit_test(a_wanted_type_is_asked_for),
         cmocka_unit_test(a_program_knows_which_variables_it_reads),
+        cmocka_unit_test(a_strict_check_refuses_what_cel_go_refuses),
         cmocka_unit_test(types_are_read_from_text),
     };
     return cmocka_run_group_tests(tests, cel_set_up, cel_tear_down);

@@ -586,10 +586,30 @@ static void a_document_is_not_to_blame_where_memory_runs_out(void **state)
     policy_document_release(d);
 }
 
+static void
+what_an_expression_is_refused_for_since_lately_leaves_stored_documents_alone(void **state)
+{
+    static const char text[] =
+        "rules:\n"
+        "  - {id: a, actions: [x], decision: deny, when: \"`actor` == 'b'\"}\n";
+    struct policy_problems problems;
+    struct policy_document *d = NULL;
+    (void)state;
+    policy_document_release(load_named("doc", text));
+    assert_int_equal(policy_load_new(STR("doc"), str_from(text), &d, &problems),
+                     ERR_INVALID_POLICY);
+    assert_int_equal(problems.count, 1);
+    assert_int_equal(problems.list[0].line, 2);
+    assert_int_equal(problems.list[0].column, 50);
+    assert_non_null(strstr(problems.list[0].message, "a name between back quotes"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_document_with_everything_loads),
+        cmocka_unit_test(
+            what_an_expression_is_refused_for_since_lately_leaves_stored_documents_alone),
         cmocka_unit_test(strict_json_loads_too),
         cmocka_unit_test(json_is_strict_and_its_problems_have_places),
         cmocka_unit_test(unknown_keys_are_refused_with_a_guess),
