@@ -332,10 +332,10 @@ static void conditions_hide_what_is_masked_in_every_spelling(void **state)
 
 static struct json *wide(struct tenant *t, size_t elements)
 {
-    static char text[200 << 10];
+    static char text[400 << 10];
     struct buf out = buf_over(text, sizeof text - 1);
-    buf_put_literal(&out, "{\"x\":{\"y\":[1");
-    for (size_t i = 1; i < elements; i++) buf_put_literal(&out, ",1");
+    buf_put_literal(&out, "{\"x\":{\"y\":[1"); /* then objects, so that names are looked for */
+    for (size_t i = 1; i < elements; i++) buf_put_literal(&out, ",{\"zz\":1}");
     buf_put_literal(&out, "]}}");
     text[out.size] = '\0';
     return tree(t, text);
@@ -345,7 +345,7 @@ static struct json *wide(struct tenant *t, size_t elements)
 static void a_walk_takes_as_many_steps_with_many_masks_as_with_one(void **state)
 {
     (void)state;
-    enum { ELEMENTS = 31000, VALUES = ELEMENTS + 3, DOCUMENTS = 5 };
+    enum { ELEMENTS = 31000, VALUES = 2 * ELEMENTS + 2, DOCUMENTS = 5 };
     static char texts[DOCUMENTS][16 << 10];
     const char *list[DOCUMENTS], *const names[DOCUMENTS] = {"a", "b", "c", "d", "e"};
     uint64_t steps[2] = {0};
