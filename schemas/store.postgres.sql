@@ -127,7 +127,8 @@ CREATE VIEW events AS SELECT
     user_id,
     members -> 'would_have' AS would_have,
     event,
-    members ->> 'client_address' AS client_address
+    members ->> 'client_address' AS client_address,
+    members ->> 'input_salt' AS input_salt
 FROM (
     SELECT *, CASE WHEN strpos(event, E'\\u0000') = 0 THEN event::json
                    ELSE replace(replace(event, E'\\\\', E'\\u005c'), E'\\u0000', E'\\ufffd')::json END AS members

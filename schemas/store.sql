@@ -99,7 +99,8 @@ CREATE VIEW events AS SELECT
     trace_id, user_id,
     json_extract(event, '$.would_have') AS would_have,
     event,
-    json_extract(event, '$.client_address') AS client_address
+    json_extract(event, '$.client_address') AS client_address,
+    json_extract(event, '$.input_salt') AS input_salt
 FROM records;
 
 -- Where to look (pipeline/ingest/audit_index.h). 1,024 records are a block, 64 blocks a segment:

@@ -40,11 +40,19 @@ struct asker {
     bool sees_all;               /* reviewer, admin: whatever is in its tenant */
 };
 
-/* an Idempotency-Key, digested with tenant, credential and route */
+/* An Idempotency-Key, digested with tenant, credential and route, and the HMAC of the body that came
+ * with it. */
 struct retry {
     bool given;
     struct review_digest key, body;
+    struct review_digest body_plain; /* SHA-256, as earlier versions kept it; of who asks only */
 };
+
+/* Whether the request has the body that `kept` was taken of, by this version or an earlier one. */
+static inline bool retry_has_body(const struct retry *asked, const struct review_digest *kept)
+{
+    return review_digest_equal(&asked->body, kept) || review_digest_equal(&asked->body_plain, kept);
+}
 
 struct call {
     struct call *next;        /* of whoever holds it: mailbox, parking, waiters */
@@ -96,6 +104,7 @@ struct call {
         } limit;
         struct {
             struct review_facts facts; /* in; of SHARE its id, and the request's trace_id */
+            struct review_digest request_plain; /* SHA-256, as earlier versions kept it */
             /* out: this review was pending for the same request already: its facts.id,
              * expires_ms. Home makes its decision of it, and asks to SHARE it */
             bool same;

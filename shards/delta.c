@@ -122,6 +122,7 @@ void delta_put_opened(struct buf *out, const struct review_facts *r)
     put_u64(out, r->good_for_ms);
     put_text(out, r->requirements);
     put_text(out, r->votes_approved);
+    put_digest(out, &r->request);
     end(out, body);
 }
 
@@ -333,9 +334,9 @@ bool delta_read_counted(struct str body, struct limit_ask *ret_ask, struct limit
     return true;
 }
 
-bool delta_read_opened(struct str body, struct review_facts *ret)
+bool delta_read_opened(const struct delta_entry *e, struct review_facts *ret)
 {
-    struct reader r = {.rest = body};
+    struct reader r = {.rest = e->body};
     struct review_facts f = {.state = REVIEW_PENDING};
     f.id = take_id(&r);
     f.ordinal = take_u64(&r);
@@ -353,7 +354,10 @@ bool delta_read_opened(struct str body, struct review_facts *ret)
     f.good_for_ms = take_u64(&r);
     f.requirements = take_text(&r);
     f.votes_approved = take_text(&r);
-    if (!done(&r)) return false;
+    f.request = f.binding;
+    if (e->kind != DELTA_REVIEW_OPENED_PLAIN)
+        take_bytes(&r, f.request.bytes, sizeof f.request.bytes);
+    if (!done(&r) || !delta_opens_review(e->kind)) return false;
     *ret = f;
     return true;
 }

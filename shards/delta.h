@@ -51,7 +51,12 @@ bool delta_read_minted(struct str body, struct token_facts *ret, struct retry *r
 bool delta_read_spent(struct str body, struct id *ret_token, uint32_t *ret_uses);
 bool delta_read_revoked(struct str body, struct id *ret_token, uint64_t *ret_at_ms);
 bool delta_read_counted(struct str body, struct limit_ask *ret_ask, struct limit_told *ret_told);
-bool delta_read_opened(struct str body, struct review_facts *ret);
+/* Of either kind that opens a review. */
+bool delta_read_opened(const struct delta_entry *e, struct review_facts *ret);
+static inline bool delta_opens_review(enum delta_kind kind)
+{
+    return kind == DELTA_REVIEW_OPENED || kind == DELTA_REVIEW_OPENED_PLAIN;
+}
 bool delta_read_traced(struct str body, struct id *ret_review, struct str *ret_trace_id);
 bool delta_read_voted(struct str body, struct id *ret_review, struct review_vote *ret);
 bool delta_read_moved(struct str body,

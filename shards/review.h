@@ -55,7 +55,11 @@ struct review_facts {
     bool is_user;
     struct str principal, owner; /* of the credential that asked */
     struct str acting_for, action, trace_id;
-    struct review_digest binding;
+    /* Both are HMACs of the request's full form, so that nobody guesses what a mask hides from what
+     * is kept or shown. `binding` covers the review's id too: a redemption has to have it, and events
+     * show it. By `request`, which is never shown, the same request finds its pending review. In a review
+     * that an earlier version opened, both are the form's plain SHA-256. */
+    struct review_digest binding, request;
     uint64_t enqueued_ms, expires_ms, good_for_ms;
     struct str item; /* the review.enqueued event's JSON */
     /* JSON: [{"approvals":1,"by":["finance"]}], at most REVIEW_REQUIREMENTS_MAX */

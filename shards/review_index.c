@@ -28,11 +28,11 @@ struct review *review_find(const struct review_table *t, struct id id)
 
 struct review *review_find_same(const struct review_table *t, struct str tenant,
                                 struct str principal, struct str owner,
-                                const struct review_digest *binding)
+                                const struct review_digest *request)
 {
     char bytes[KEY_BYTES_MAX];
     struct buf key = buf_over(bytes, sizeof bytes);
-    buf_put(&key, str_of((const char *)binding->bytes, REVIEW_DIGEST_BYTES));
+    buf_put(&key, str_of((const char *)request->bytes, REVIEW_DIGEST_BYTES));
     buf_put(&key, principal);
     buf_put_byte(&key, '\0');
     if (!key_put(&key, '\0', tenant, owner)) return NULL;

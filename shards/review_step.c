@@ -176,6 +176,15 @@ static size_t pending_now(const struct review_subject *subject, uint64_t now_ms)
     return count;
 }
 
+/* The review that is pending for this very request, or NULL. */
+static struct review *pending_same(const struct review_table *t, const struct call *c)
+{
+    const struct review_facts *f = &c->enqueue.facts;
+    struct review *r = review_find_same(t, f->tenant, f->principal, f->owner, &f->request);
+    if (r != NULL) return r;
+    return review_find_same(t, f->tenant, f->principal, f->owner, &c->enqueue.request_plain);
+}
+
 static void enqueue_same(struct review *r, struct call *c, struct effects *e)
 {
     enum err err = review_show(r, c->now_ms, c->arena, &c->enqueue.facts);
@@ -203,7 +212,7 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
         c->err = ERR_ACTOR_SUSPENDED;
         return;
     }
-    struct review *same = review_find_same(&s->reviews, f.tenant, f.principal, f.owner, &f.binding);
+    struct review *same = pending_same(&s->reviews, c);
     if (same != NULL) {
         if (!expired_first(s, same, c, e)) enqueue_same(same, c, e);
         return;
@@ -513,7 +522,7 @@ static void redeem(struct shard *s, struct review *r, struct call *c, struct eff
         answer(r, c, ERR_ACTOR_SUSPENDED, e); /* home looked before the kill switch was thrown */
     } else if (retry->given && f->redemption.size > 0 &&
                review_digest_equal(&retry->key, &f->retry_key)) {
-        c->review.replayed = review_digest_equal(&retry->body, &f->retry_body);
+        c->review.replayed = retry_has_body(retry, &f->retry_body);
         answer(r, c, c->review.replayed ? ERR_OK : ERR_IDEMPOTENCY_MISMATCH, e);
     } else if (f->state != REVIEW_APPROVED ||
                !review_digest_equal(&f->binding, &c->review.binding)) {

@@ -244,7 +244,7 @@ static void texts_keep(struct review *r, const struct review_facts *f, char *to)
     struct review_facts *own = &r->facts;
     struct str ignored;
     char *start = to;
-    text_keep(&to, str_of((const char *)f->binding.bytes, REVIEW_DIGEST_BYTES));
+    text_keep(&to, str_of((const char *)f->request.bytes, REVIEW_DIGEST_BYTES));
     char *principal = to;
     keyed(&to, f->principal, f->tenant, &own->tenant);
     own->principal = f->principal.size > 0 ? str_of(principal, f->principal.size) : (struct str){0};
@@ -315,7 +315,7 @@ enum err review_open(struct review_table *t, const struct review_facts *f, struc
     if (!facts_are_sound(f) || !needs_read(t, f->requirements, &needs)) return ERR_CORRUPT;
     if (review_find(t, f->id) != NULL) return ERR_CORRUPT;
     if (f->state == REVIEW_PENDING &&
-        review_find_same(t, f->tenant, f->principal, f->owner, &f->binding) != NULL)
+        review_find_same(t, f->tenant, f->principal, f->owner, &f->request) != NULL)
         return ERR_CORRUPT;
 
     size_t size = sizeof(struct review) + texts_size(f);

@@ -7,7 +7,7 @@
  * none (ERR_FULL). A claim and those who wait are in memory only.
  *
  *   by id            whatever there is
- *   by same request  PENDING: (binding, principal, tenant, owner), so that asking twice gives one review;
+ *   by same request  PENDING: (request, principal, tenant, owner), so that asking twice gives one review;
  *                    of two owners there are two, since neither may answer their own
  *   by subject       PENDING: an actor's or a person's, in the order of their ordinals
  *   by spelling      PENDING: of actors whose names are the same but for their spelling
@@ -89,7 +89,7 @@ struct review {
     struct call *waiters; /* PENDING, or while it is claimed: by call.next */
     bool claimed;         /* APPROVED: a redemption is under way; in memory only */
     unsigned waiter_count;
-    struct str same_key;         /* binding, principal, NUL, tenant, NUL, owner */
+    struct str same_key;         /* request, principal, NUL, tenant, NUL, owner */
     struct review_trace *traces; /* newest first; the last is `trace` */
     size_t trace_count;
     struct review_trace trace;
@@ -120,7 +120,7 @@ struct review *review_find(const struct review_table *t, struct id id);
 /* The pending one for this very request, or NULL. */
 struct review *review_find_same(const struct review_table *t, struct str tenant,
                                 struct str principal, struct str owner,
-                                const struct review_digest *binding);
+                                const struct review_digest *request);
 /* The subject's pending reviews, or NULL: there are none. */
 struct review_subject *review_subject_find(const struct review_table *t, struct str tenant,
                                            bool is_user, struct str name);

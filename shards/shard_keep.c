@@ -95,7 +95,7 @@ static enum err apply_opened(struct shard *s, const struct delta_entry *e, struc
 {
     struct review_facts facts;
     struct review *r;
-    if (!delta_read_opened(e->body, &facts) || slot_of_id(facts.id) != e->slot)
+    if (!delta_read_opened(e, &facts) || slot_of_id(facts.id) != e->slot)
         return damaged(f, "a review's opening is damaged");
     facts.item = event;
     facts.state = REVIEW_PENDING;
@@ -189,6 +189,7 @@ enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str ev
     case DELTA_TOKEN_SPENT:
     case DELTA_TOKEN_REVOKED: return token_apply(s, e, f);
     case DELTA_COUNTED: return apply_counted(s, e, f);
+    case DELTA_REVIEW_OPENED_PLAIN:
     case DELTA_REVIEW_OPENED: return apply_opened(s, e, event, f);
     case DELTA_REVIEW_TRACED: return apply_traced(s, e, f);
     case DELTA_REVIEW_VOTED: return apply_voted(s, e, f);
@@ -352,9 +353,7 @@ static bool load_facts(struct str *rest, struct str redemption, struct review_fa
     struct delta_entry e;
     struct review_facts moved;
     enum err err = ERR_OK;
-    if (!delta_next(rest, &e, &err) || e.kind != DELTA_REVIEW_OPENED ||
-        !delta_read_opened(e.body, ret))
-        return false;
+    if (!delta_next(rest, &e, &err) || !delta_read_opened(&e, ret)) return false;
     ret->state = REVIEW_PENDING;
     struct str behind = *rest;
     if (!delta_next(&behind, &e, &err) || e.kind != DELTA_REVIEW_MOVED) return err == ERR_OK;

@@ -22,8 +22,7 @@ static enum err show(const struct token *k, struct arena *arena, struct token_fa
 static enum err mint_again(const struct token *k, struct call *c, struct effects *e)
 {
     effects_reveal(e, k->mark);
-    if (memcmp(token_retry_of(k)->body.bytes, c->mint.retry.body.bytes, REVIEW_DIGEST_BYTES) != 0)
-        return ERR_IDEMPOTENCY_MISMATCH;
+    if (!retry_has_body(&c->mint.retry, &token_retry_of(k)->body)) return ERR_IDEMPOTENCY_MISMATCH;
     enum err err = show(k, c->arena, &c->mint.facts);
     if (err != ERR_OK) return err;
     c->mint.replayed = true;

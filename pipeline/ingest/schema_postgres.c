@@ -197,7 +197,8 @@ static const char step_7[] =
 
 /* Members that events have since. */
 static const char step_8[] = "CREATE OR REPLACE VIEW events AS " EVENTS_6
-                             ", members ->> 'client_address' AS client_address " MEMBERS_6 ";";
+                             ", members ->> 'client_address' AS client_address, members ->> "
+                             "'input_salt' AS input_salt " MEMBERS_6 ";";
 
 /* Steps 2 and 3 came before there was a PostgreSQL store: they are in the first. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {

@@ -181,9 +181,9 @@ static const char step_7_no_identity[] =
     "CREATE INDEX records_event_key ON records (" EVENT_KEY ");";
 
 /* Members that events have since. */
-static const char step_8[] =
-    "DROP VIEW events; CREATE VIEW events AS " EVENTS_6
-    ", json_extract(event, '$.client_address') AS client_address FROM records;";
+static const char step_8[] = "DROP VIEW events; CREATE VIEW events AS " EVENTS_6
+                             ", json_extract(event, '$.client_address') AS client_address,"
+                             " json_extract(event, '$.input_salt') AS input_salt FROM records;";
 
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},

@@ -106,7 +106,7 @@ static bool review_id_of(const struct delta_entry *e, struct id *ret)
     struct str trace_id;
     if (e->kind == DELTA_REVIEW_TRACED) return delta_read_traced(e->body, ret, &trace_id);
     if (e->kind == DELTA_REVIEW_VOTED) return delta_read_voted(e->body, ret, &vote);
-    bool opened = e->kind == DELTA_REVIEW_OPENED && delta_read_opened(e->body, &facts);
+    bool opened = delta_opens_review(e->kind) && delta_read_opened(e, &facts);
     bool moved = e->kind == DELTA_REVIEW_MOVED && delta_read_moved(e->body, &facts);
     if (opened || moved) *ret = facts.id;
     return opened || moved;
@@ -119,8 +119,9 @@ static bool review_op(const struct delta_entry *e, uint64_t seq, unsigned index,
     size_t from = out->size;
     if (!review_id_of(e, &id)) return false;
     put_id(out, "rev_", id);
-    if (e->kind != DELTA_REVIEW_OPENED) buf_printf(out, ":%016" PRIx64 ".%04x", seq, index);
-    bool needs_event = e->kind == DELTA_REVIEW_OPENED || e->kind == DELTA_REVIEW_MOVED;
+    bool opens = delta_opens_review(e->kind);
+    if (!opens) buf_printf(out, ":%016" PRIx64 ".%04x", seq, index);
+    bool needs_event = opens || e->kind == DELTA_REVIEW_MOVED;
     *ret = set_op(SHARD_REVIEWS, out, since(out, from), e, needs_event ? event : (struct str){0});
     return true;
 }
@@ -188,6 +189,7 @@ enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, str
     case DELTA_TOKEN_SPENT:
     case DELTA_TOKEN_REVOKED: ok = token_ops(e, out, &ops[0]); break;
     case DELTA_COUNTED: ok = counter_ops(e, out, ops, ret_count); break;
+    case DELTA_REVIEW_OPENED_PLAIN:
     case DELTA_REVIEW_OPENED:
     case DELTA_REVIEW_TRACED:
     case DELTA_REVIEW_VOTED:

@@ -16,7 +16,10 @@
 #include "pipeline/keep/little.h"
 #include "shards/keeping.h"
 
-enum { PIECE_BYTES = 2 << 20, ENTRY_HEADER_BYTES = 6, VERSION = 1, NAMES_MAX = 64 };
+enum { PIECE_BYTES = 2 << 20, ENTRY_HEADER_BYTES = 6, NAMES_MAX = 64 };
+/* What is written, and the oldest that is read. Entries say by themselves what they are; version 2
+ * has kinds of them that a program of version 1 does not know. */
+enum { VERSION = 2, VERSION_OLDEST = 1 };
 
 _Static_assert((int)PIECE_BYTES >= (int)SHARD_ENTRY_BYTES_MAX + (int)ENTRY_HEADER_BYTES,
                "an entry fits into a piece");
@@ -347,9 +350,9 @@ static enum err read_head(struct reader *r, uint64_t position, struct keep_past 
     *ret = (struct head){.count = little_get64(bytes + 24), .bytes = little_get64(bytes + 32)};
     past->position = little_get64(bytes + 16);
     if (memcmp(bytes, magic, sizeof magic) == 0) r->version = little_get32(bytes + 8);
-    if (r->version != VERSION || past->position != position || epochs > KEEP_EPOCHS_MAX ||
-        (slots != 0 && slots != LIMIT_SLOTS) || bytes[SNAPSHOT_HEADER_BYTES - 1] != '\0' ||
-        inside < past_bytes(epochs, slots != 0) ||
+    if (r->version < VERSION_OLDEST || r->version > VERSION || past->position != position ||
+        epochs > KEEP_EPOCHS_MAX || (slots != 0 && slots != LIMIT_SLOTS) ||
+        bytes[SNAPSHOT_HEADER_BYTES - 1] != '\0' || inside < past_bytes(epochs, slots != 0) ||
         inside - past_bytes(epochs, slots != 0) != ret->bytes)
         return ERR_CORRUPT;
     memcpy(past->adopted, bytes + 128, KEEP_ADOPTED_TEXT);

@@ -1,7 +1,7 @@
 /* snapshot.h - one file that holds all state as of one record of the journal.
  *
  *   file    := header(640) epoch(16){epochs} adopted_at(8){slots} entry{count} SHA-256 of all before
- *   header  := magic "writSNP1"  version(4) = 1  epochs(4)  position(8)  count(8)  bytes of entries(8)
+ *   header  := magic "writSNP1"  version(4) = 2  epochs(4)  position(8)  count(8)  bytes of entries(8)
  *              slots(4): 1024 where something was adopted, else 0
  *              zeros to 128, then `adopted`, NUL-padded, to 640
  *   entry   := size(4) slot(2) bytes                       all numbers little-endian

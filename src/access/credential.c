@@ -72,6 +72,11 @@ struct sha256 credential_mac(const struct pepper *p, struct str credential)
     return hmac_once(str_of((const char *)p->bytes, sizeof p->bytes), credential);
 }
 
+struct sha256 pepper_derive(const struct pepper *p, struct str label)
+{
+    return hkdf_once(str_of((const char *)p->bytes, sizeof p->bytes), (struct str){0}, label);
+}
+
 uint32_t pepper_mark(const struct pepper *p)
 {
     uint32_t mark;

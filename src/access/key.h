@@ -84,6 +84,10 @@ enum err pepper_make(const char *path, struct fault *f);
  * another one is not taken. */
 enum err pepper_read_or_make(const char *path, struct pepper *ret, struct fault *f);
 
+/* A key for one purpose (HKDF of the pepper). The label names the purpose, and no other purpose has
+ * the same. Every engine and platform with this pepper derives the same key. */
+struct sha256 pepper_derive(const struct pepper *p, struct str label);
+
 /* Tells two peppers apart, and nothing of either; never 0. */
 uint32_t pepper_mark(const struct pepper *p);
 

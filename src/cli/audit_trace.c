@@ -197,6 +197,7 @@ static void print_event(struct cli *c, const struct json *e)
                   {"request", "request_id", NULL},
                   {"key", "key_id", NULL},
                   {"input hash", "input_hash", NULL},
+                  {"input salt", "input_salt", NULL},
                   {"output hash", "output_hash", NULL},
                   {"binding hash", "binding_hash", NULL}};
     struct str what = audit_what_shown(c, e), decision = member_shown(c, e, "decision");

@@ -30,6 +30,10 @@ struct sha256 hasher_hmac(struct hasher *h, struct str key, struct str bytes);
 /* One digest without a hasher, where speed does not matter. */
 struct sha256 sha256_once(struct str bytes);
 struct sha256 hmac_once(struct str key, struct str bytes);
+/* HKDF with SHA-256 (RFC 5869): the first 32 bytes. `info` says what the key is for; at most
+ * HKDF_INFO_MAX bytes. */
+enum { HKDF_INFO_MAX = 255 };
+struct sha256 hkdf_once(struct str secret, struct str salt, struct str info);
 
 void sha256_write_hex(struct sha256 digest, char to[SHA256_HEX]); /* no NUL */
 bool sha256_read_hex(struct str hex, struct sha256 *ret);

@@ -116,3 +116,16 @@ struct sha256 hmac_once(struct str key, struct str bytes)
     hasher_destroy(h);
     return digest;
 }
+
+struct sha256 hkdf_once(struct str secret, struct str salt, struct str info)
+{
+    char block[HKDF_INFO_MAX + 1];
+    check(info.size <= HKDF_INFO_MAX);
+    struct sha256 extracted = hmac_once(salt, secret);
+    if (info.size > 0) memcpy(block, info.bytes, info.size);
+    block[info.size] = 1; /* the number of the first block */
+    struct sha256 key = hmac_once(str_of((const char *)extracted.bytes, sizeof extracted.bytes),
+                                  str_of(block, info.size + 1));
+    memory_wipe(&extracted, sizeof extracted);
+    return key;
+}

@@ -12,6 +12,7 @@ enum name {
     KEY_REVIEW_ID,
     KEY_EXPIRES_AT,
     KEY_INPUT_HASH,
+    KEY_INPUT_SALT,
     KEY_OUTPUT_HASH,
     KEY_SAFE_TOOL,
     KEY_SAFE_ARGS,
@@ -33,6 +34,7 @@ static const struct str keys[2][KEY_COUNT] = {
      [KEY_REVIEW_ID] = STR(",\"review_id\":\""),
      [KEY_EXPIRES_AT] = STR(",\"expires_at\":\""),
      [KEY_INPUT_HASH] = STR(",\"input_hash\":\""),
+     [KEY_INPUT_SALT] = STR(",\"input_salt\":\""),
      [KEY_OUTPUT_HASH] = STR(",\"output_hash\":\""),
      [KEY_SAFE_TOOL] = STR(",\"safe_tool\":\""),
      [KEY_SAFE_ARGS] = STR(",\"safe_args\":"),
@@ -48,6 +50,7 @@ static const struct str keys[2][KEY_COUNT] = {
      [KEY_REVIEW_ID] = STR(",\"reviewId\":\""),
      [KEY_EXPIRES_AT] = STR(",\"expiresAt\":\""),
      [KEY_INPUT_HASH] = STR(",\"inputHash\":\""),
+     [KEY_INPUT_SALT] = STR(",\"inputSalt\":\""),
      [KEY_OUTPUT_HASH] = STR(",\"outputHash\":\""),
      [KEY_SAFE_TOOL] = STR(",\"safeTool\":\""),
      [KEY_SAFE_ARGS] = STR(",\"safeArgs\":"),
@@ -126,6 +129,7 @@ MEMBERS_INLINE void put_answer(struct buf *out, const struct decision *d, enum a
         members_put_number(&w.m, w.keys[KEY_CONFIDENCE_USED], e->confidence_used);
     put_would_have(&w, &d->outcome);
     put_plain(&w, KEY_INPUT_HASH, e->input_hash);
+    put_plain(&w, KEY_INPUT_SALT, e->input_salt);
     put_plain(&w, KEY_OUTPUT_HASH, e->output_hash);
     if (!str_is_absent(explain)) members_put_json(&w.m, MEMBER_NAME("explain"), explain);
     members_put_json(&w.m, STR("}"), STR(""));

@@ -22,7 +22,7 @@ struct ask {
     enum ask_form form;
     struct policy_request policy; /* its context is without confidence and trace id */
     struct str trace_id;
-    struct json *body;          /* as received: inputHash is of this */
+    struct json *body;          /* as received, until it is masked: inputHash is of this */
     struct json *context;       /* as received, or NULL */
     struct json *resource;      /* its strings, or NULL */
     struct json *resource_sent; /* as received: an object or a string, or NULL */
@@ -47,8 +47,7 @@ enum err ask_read(const struct ask_source *from, struct caller *caller, struct j
 enum err ask_settle_tenant(enum ask_form form, struct caller *caller, struct str asked,
                            struct fault *f);
 
-/* Canonical JSON of what an approval is bound to (its binding_hash is taken
- * of this). Before masking. */
+/* The request's full form: canonical JSON of what an approval is bound to. Before masking. */
 void ask_put_binding(struct buf *out, const struct ask *a);
 
 #endif

@@ -29,6 +29,7 @@ struct authorization *authorization_begin_sized(struct worker *w, struct http_ex
     if (a == NULL) return NULL;
     a->tools = (struct decide_tools){.hasher = w->api.hasher,
                                      .memory = w->memory,
+                                     .keys = &w->engine->place_keys,
                                      .chance = &w->api.chance,
                                      .now_ms = world_now_ms(),
                                      .started_ns = world_monotonic_ns()};
@@ -185,6 +186,7 @@ static void share_pending(struct authorization *a)
     const struct review_facts *pending = &a->errand.call.enqueue.facts;
     a->d.is_pending_already = true;
     a->d.review = pending->id;
+    a->d.pending_binding = pending->binding;
     a->d.pending_expires_ms = pending->expires_ms;
     enum err err = decide_settle(&a->d, &a->fault);
     if (err == ERR_OK) {
@@ -310,7 +312,9 @@ static void enqueue(struct authorization *a)
                               .requirements = terms_requirements(asks, a->errand.arena),
                               .votes_approved = terms_votes(asks, a->errand.arena),
                               .state = REVIEW_PENDING};
-    memcpy(c->enqueue.facts.binding.bytes, d->binding.bytes, sizeof c->enqueue.facts.binding.bytes);
+    c->enqueue.facts.binding = d->binding;
+    c->enqueue.facts.request = decide_request_digest(d);
+    c->enqueue.request_plain = decide_request_plain(d);
     if (a->errand.arena->overflow) {
         fail(a, ERR_INTERNAL);
         return;
@@ -397,7 +401,7 @@ static void redeem(struct authorization *a)
         fail(a, ERR_INTERNAL);
         return;
     }
-    memcpy(c->review.binding.bytes, a->d.binding.bytes, sizeof c->review.binding.bytes);
+    c->review.binding = a->d.binding;
     c->review.retry = a->retry;
     c->review.replayed = false;
     errand_visit(&a->errand, CALL_REDEEM, slot_of_id(a->review.id), redeemed);
@@ -633,7 +637,7 @@ void authorization_conclude(struct authorization *a)
     } else if (!a->retry.given || str_is_absent(r->redemption) ||
                !review_digest_equal(&a->retry.key, &r->retry_key)) {
         deny_unredeemable(a);
-    } else if (review_digest_equal(&a->retry.body, &r->retry_body)) {
+    } else if (retry_has_body(&a->retry, &r->retry_body)) {
         a->is_undecided = true; /* by this request */
         give_back(a, replay);
     } else {

@@ -42,37 +42,64 @@ static struct str canonical(struct decision *d, const struct json *v)
     return kept(d, &b);
 }
 
-/* Whether the record wants the resource as the body has it: an object of strings, unmasked. */
+/* Whether the record wants the resource as the body has it: an object of strings. */
 static bool resource_is_whole(const struct decision *d)
 {
     const struct ask *a = d->ask;
     return a->resource != NULL && a->resource_sent->type == JSON_OBJECT &&
-           a->resource->count == a->resource_sent->count &&
-           !policy_masks_in(d->tools->policies, STR("resource"), a->resource);
+           a->resource->count == a->resource_sent->count;
 }
 
-/* The hash of the body's canonical form. That has args, context and resource in it already as the
- * record wants them, so where nothing of one is masked it is kept and is a view of that. */
-static struct str hash_body(struct decision *d)
+static const struct json *object_or_null(const struct json *v)
+{
+    return v != NULL && v->type == JSON_OBJECT ? v : NULL;
+}
+
+/* A tenant whose policies do not load has masks that nobody knows. */
+static bool is_masked(const struct decision *d)
 {
     const struct ask *a = d->ask;
     const struct policy_set *policies = d->tools->policies;
-    struct json_part parts[] = {
-        {.value = policy_masks_in(policies, STR("args"), a->policy.args) ? NULL : a->policy.args},
-        {.value = policy_masks_in(policies, STR("context"), a->context) ? NULL : a->context},
-        {.value = resource_is_whole(d) ? a->resource_sent : NULL}};
+    return policy_set_is_closed(policies) ||
+           policy_masks_in(policies, STR("args"), a->policy.args) ||
+           policy_masks_in(policies, STR("context"), a->context) ||
+           policy_masks_in(policies, STR("resource"), a->resource) ||
+           policy_masks_in(policies, STR("resource"), object_or_null(a->resource_sent));
+}
+
+/* The input hash: of the body's canonical form, as it is now. That has args, context and resource in
+ * it already as the record wants them, so each is kept as a view of that. */
+static struct str hash_body(struct decision *d, struct str salt)
+{
+    const struct ask *a = d->ask;
+    struct json_part parts[] = {{.value = object_or_null(a->policy.args)},
+                                {.value = a->context},
+                                {.value = resource_is_whole(d) ? a->resource_sent : NULL}};
     bool keep = parts[0].value != NULL || parts[1].value != NULL || parts[2].value != NULL;
     struct buf b = room_for(d, json_canonical_most(a->body));
     json_put_canonical_parts(&b, a->body, parts, sizeof parts / sizeof *parts);
     check(!b.overflow || d->arena->overflow);
-    struct str hash = {0};
-    if (b.bytes == NULL) return hash;
-    struct sha256 digest = hasher_sha256(d->tools->hasher, buf_view(&b));
+    if (b.bytes == NULL) return (struct str){0};
+    hasher_begin(d->tools->hasher);
+    hasher_add(d->tools->hasher, buf_view(&b));
+    hasher_add(d->tools->hasher, salt);
+    struct sha256 digest = hasher_end(d->tools->hasher);
     arena_trim(d->arena, b.bytes, b.capacity, keep ? b.size : 0);
     d->args = parts[0].text;
     d->context = parts[1].text;
     d->resource = parts[2].text;
     return hex_of(d, digest);
+}
+
+/* Of a body that is masked by now. The salt keeps two such requests from having the same hash, so
+ * that nobody learns more of what is masked than that it is. */
+static void hash_masked_body(struct decision *d)
+{
+    uint8_t salt[INPUT_SALT_BYTES];
+    chance_take(d->tools->chance, salt, sizeof salt);
+    hex_write(d->input_salt, salt, sizeof salt);
+    d->event.input_salt = str_of(d->input_salt, sizeof d->input_salt);
+    d->event.input_hash = hash_body(d, str_of((const char *)salt, sizeof salt));
 }
 
 /* ---- evaluate ---- */
@@ -175,7 +202,8 @@ static void describe_ask(struct decision *d)
     e->confidence = p->confidence;
     e->has_confidence = p->has_confidence;
     e->engine_version = STR(WRIT_VERSION);
-    e->input_hash = hash_body(d);
+    d->is_masked = is_masked(d);
+    if (!d->is_masked) e->input_hash = hash_body(d, (struct str){0});
 }
 
 static struct str omitted(struct decision *d, struct str payload)
@@ -183,16 +211,33 @@ static struct str omitted(struct decision *d, struct str payload)
     return arena_printf(d->arena, "{\"bytes\":%zu,\"omitted\":true}", payload.size);
 }
 
+static void hide(struct json *v)
+{
+    if (v != NULL) json_become_string(v, STR("[masked]"));
+}
+
 /* The strings are in a tree of their own; the properties are where they came. Where all of the
- * resource is masked, so are they. */
+ * resource is masked, so are they. A text that names the resource is one value: masked whole. */
 static void mask_resource(struct decision *d)
 {
     struct ask *a = d->ask;
+    struct json *sent = a->resource_sent;
+    if (sent == NULL) return;
+    bool is_text = sent->type == JSON_STRING;
+    if (is_text && policy_masks_in(d->tools->policies, STR("resource"), a->resource)) hide(sent);
     policy_mask(d->tools->policies, STR("resource"), a->resource);
-    if (a->properties == NULL) return;
-    struct json *whole = a->resource_sent;
-    policy_mask(d->tools->policies, STR("resource"), whole);
-    if (whole->type == JSON_STRING) json_become_string(a->properties, whole->string);
+    if (is_text) return;
+    policy_mask(d->tools->policies, STR("resource"), sent);
+    if (sent->type == JSON_STRING && a->properties != NULL) hide(a->properties);
+}
+
+static void mask_payload(struct decision *d)
+{
+    struct ask *a = d->ask;
+    if (a->policy.args != NULL)
+        policy_mask(d->tools->policies, STR("args"), json_get(a->body, STR("args")));
+    policy_mask(d->tools->policies, STR("context"), a->context);
+    mask_resource(d);
 }
 
 /* What the store takes for an object only stays one, however much of it is masked. */
@@ -207,26 +252,28 @@ static void withhold_payload(struct decision *d)
 {
     struct event *e = &d->event;
     struct str *all[] = {&e->args, &e->context, &e->resource, &e->resource_properties};
-    if (!policy_set_is_closed(d->tools->policies)) return;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!str_is_absent(*all[i])) *all[i] = omitted(d, *all[i]);
+    if (d->ask->policy.args != NULL) hide(json_get(d->ask->body, STR("args")));
+    hide(d->ask->context);
+    hide(d->ask->resource_sent);
+    hash_masked_body(d);
 }
 
 static void describe_payload(struct decision *d)
 {
     struct event *e = &d->event;
     struct ask *a = d->ask;
-    if (policy_masks(d->tools->policies)) {
-        if (str_is_absent(d->args) && a->policy.args != NULL)
-            policy_mask(d->tools->policies, STR("args"), json_get(a->body, STR("args")));
-        if (str_is_absent(d->context)) policy_mask(d->tools->policies, STR("context"), a->context);
-        if (str_is_absent(d->resource)) mask_resource(d);
+    bool is_closed = policy_set_is_closed(d->tools->policies);
+    if (d->is_masked && !is_closed) {
+        mask_payload(d);
+        hash_masked_body(d);
     }
     e->args = str_is_absent(d->args) ? canonical_object(d, a->policy.args) : d->args;
     e->context = str_is_absent(d->context) ? canonical(d, a->context) : d->context;
     e->resource = str_is_absent(d->resource) ? canonical(d, a->resource) : d->resource;
     e->resource_properties = canonical_object(d, a->properties);
-    withhold_payload(d);
+    if (is_closed) withhold_payload(d);
 }
 
 /* A tree of the policy's own: its size is known only by writing it. */
@@ -294,17 +341,82 @@ static void describe_review(struct decision *d)
     e->review_id = str_of(d->ids[2], ID_TEXT);
 }
 
-struct sha256 decide_bind(struct decision *d)
+/* ---- what an approval is bound to ---- */
+
+static struct str full_form(const struct decision *d)
 {
-    struct buf b = room_for(d, json_canonical_most(d->ask->body) + EVENT_FIXED_BYTES);
+    return str_of(d->bound + ID_TEXT, d->bound_size - ID_TEXT);
+}
+
+static void keep_full_form(struct decision *d)
+{
+    static const char room[ID_TEXT];
+    struct buf b = room_for(d, ID_TEXT + json_canonical_most(d->ask->body) + EVENT_FIXED_BYTES);
+    buf_put(&b, str_of(room, sizeof room));
     ask_put_binding(&b, d->ask);
     /* an approval bound to half a request fits others: decide_settle() refuses */
     if (b.overflow) d->arena->overflow = true;
-    struct str bytes = kept(d, &b);
-    if (str_is_absent(bytes)) return d->binding;
-    d->binding = hasher_sha256(d->tools->hasher, bytes);
-    d->binding_text = hex_of(d, d->binding);
-    return d->binding;
+    if (b.overflow) return;
+    d->bound = b.bytes;
+    d->bound_size = kept(d, &b).size;
+}
+
+static struct review_digest digest_of(struct sha256 digest)
+{
+    struct review_digest d;
+    memcpy(d.bytes, digest.bytes, sizeof d.bytes);
+    return d;
+}
+
+static struct review_digest mac_of(const struct decision *d, const struct sha256 *key,
+                                   struct str bytes)
+{
+    struct str secret = str_of((const char *)key->bytes, sizeof key->bytes);
+    return digest_of(hasher_hmac(d->tools->hasher, secret, bytes));
+}
+
+static struct review_digest binding_of(struct decision *d, struct id review)
+{
+    if (d->bound == NULL) return (struct review_digest){0};
+    id_write("rev_", review, d->bound);
+    return mac_of(d, &d->tools->keys->binding, str_of(d->bound, d->bound_size));
+}
+
+struct review_digest decide_request_digest(const struct decision *d)
+{
+    if (d->bound == NULL) return (struct review_digest){0};
+    return mac_of(d, &d->tools->keys->request, full_form(d));
+}
+
+struct review_digest decide_request_plain(const struct decision *d)
+{
+    if (d->bound == NULL) return (struct review_digest){0};
+    return digest_of(hasher_sha256(d->tools->hasher, full_form(d)));
+}
+
+bool decide_bind_to(struct decision *d, const struct review_facts *r)
+{
+    keep_full_form(d);
+    if (d->bound == NULL) return false;
+    struct review_digest plain = decide_request_plain(d);
+    d->redeemed_binding = binding_of(d, r->id);
+    if (review_digest_equal(&d->redeemed_binding, &r->binding)) return true;
+    if (!review_digest_equal(&plain, &r->binding)) return false;
+    d->redeemed_binding = plain; /* an earlier version opened it */
+    return true;
+}
+
+/* Of the review that the record names. */
+static void describe_binding(struct decision *d)
+{
+    bool asks = d->outcome.verdict == VERDICT_HUMAN_REVIEW;
+    d->event.binding_hash = (struct str){0};
+    if (d->bound == NULL || str_is_absent(d->event.review_id)) return;
+    d->binding = !asks                   ? d->redeemed_binding
+                 : d->is_pending_already ? d->pending_binding
+                                         : binding_of(d, d->review);
+    hex_write(d->binding_text, d->binding.bytes, sizeof d->binding.bytes);
+    d->event.binding_hash = str_of(d->binding_text, sizeof d->binding_text);
 }
 
 /* ---- hash, encode ---- */
@@ -366,7 +478,6 @@ static struct str encode_hashed(struct decision *d)
 static void deny_unrecordable(struct decision *d)
 {
     struct policy_outcome *o = &d->outcome;
-    struct event *e = &d->event;
     *o = (struct policy_outcome){
         .verdict = VERDICT_DENY,
         .rule = "limit:record",
@@ -376,7 +487,7 @@ static void deny_unrecordable(struct decision *d)
         .reason = STR("The request is too large to be recorded whole, as this decision needs.")};
     describe_outcome(d);
     describe_review(d);
-    e->binding_hash = str_is_absent(d->redeems) ? (struct str){0} : d->binding_text;
+    describe_binding(d);
 }
 
 static struct str encode_within_limit(struct decision *d)
@@ -493,8 +604,7 @@ void decide_begin(struct decision *d, const struct decide_tools *tools, const st
 
 void decide_describe(struct decision *d)
 {
-    bool is_bound = !str_is_absent(d->binding_text);
-    if (d->outcome.verdict == VERDICT_HUMAN_REVIEW && !is_bound) decide_bind(d);
+    if (d->outcome.verdict == VERDICT_HUMAN_REVIEW && d->bound == NULL) keep_full_form(d);
     describe_payload(d);
 }
 
@@ -509,8 +619,7 @@ enum err decide_settle(struct decision *d, struct fault *f)
 {
     describe_outcome(d);
     describe_review(d);
-    bool bound = d->outcome.verdict == VERDICT_HUMAN_REVIEW || !str_is_absent(d->redeems);
-    d->event.binding_hash = bound ? d->binding_text : (struct str){0};
+    describe_binding(d);
     time_taken(d);
     d->record = encode_within_limit(d);
     d->beside = encode_beside(d);

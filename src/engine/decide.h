@@ -2,9 +2,10 @@
  *
  *   begin → evaluate → (deny by token, suspension, limit: the caller's) → describe → settle
  *
- *   begin      who asks, under which ids; the body is hashed as it came
+ *   begin      who asks, under which ids; a body of which nothing is masked is hashed
  *   evaluate   the tenant's policies give an outcome
- *   describe   what is asked, bound where a person has to approve it, and masked; once
+ *   describe   what is asked: its full form kept where a person has to approve it, then masked, and
+ *              hashed so; once
  *   settle     the outcome in bytes: hashed, the events to record, the answer to give. Again
  *              where the owner of a slot says no and the outcome becomes another.
  *
@@ -17,17 +18,21 @@
 #define ENGINE_DECIDE_H
 
 #include "engine/ask.h"
+#include "engine/place.h"
 #include "event/event.h"
 
 struct decide_tools { /* one reactor's */
     struct hasher *hasher;
     struct chance *chance;
+    const struct place_keys *keys;
     const struct policy_set *policies;
     struct policy_memory *memory;
     uint64_t now_ms;
     uint64_t started_ns; /* monotonic: when the request was wholly there */
     bool dry_run, explain;
 };
+
+enum { INPUT_SALT_BYTES = 16 };
 
 struct decision { /* zeroed, then decide_begin() */
     const struct decide_tools *tools;
@@ -41,6 +46,7 @@ struct decision { /* zeroed, then decide_begin() */
     /* the same request waits for a person: its review is named, none is made */
     bool is_pending_already;
     uint64_t pending_expires_ms;
+    struct review_digest pending_binding;
     struct id review;       /* that review's, or the new one's */
     struct str redeems;     /* the text of the review's id that is redeemed, or absent */
     struct str asked_trace; /* that review's own */
@@ -57,8 +63,15 @@ struct decision { /* zeroed, then decide_begin() */
 
     /* Inside. */
     char ids[3][ID_TEXT], token_id[ID_TEXT]; /* request, event, review */
-    struct sha256 binding;                   /* of describing */
-    struct str binding_text;
+    /* A mask covers something of what was sent; or its tenant's masks are not known. */
+    bool is_masked;
+    char input_salt[2 * INPUT_SALT_BYTES];
+    /* Room for a review's id as text, and behind it the request's full form; NULL: not bound. */
+    char *bound;
+    size_t bound_size;
+    struct review_digest binding,
+        redeemed_binding; /* of the outcome's review; of the redeemed one */
+    char binding_text[SHA256_HEX];
     struct str explain; /* the array of rules, and the member would_allow behind it */
     /* canonical, within the body's canonical form; absent where something of it is masked, or the
      * record has it otherwise */
@@ -73,8 +86,13 @@ void decide_evaluate(struct decision *d);
 void decide_explain(struct decision *d, const struct policy_request *request);
 /* Makes it a deny of the service's own; both texts live as long as the decision. */
 void decide_deny(struct decision *d, const char *rule, const char *reason);
-/* What an approval of this request is bound to. Before describing, which masks. */
-struct sha256 decide_bind(struct decision *d);
+/* Whether the request, which redeems this review, is the one that the review was opened for. Before
+ * describing, which masks. */
+bool decide_bind_to(struct decision *d, const struct review_facts *r);
+/* By which the same request is found while a person looks at it: as it is kept now, and as earlier
+ * versions kept it. Of what was described as a human_review. */
+struct review_digest decide_request_digest(const struct decision *d);
+struct review_digest decide_request_plain(const struct decision *d);
 void decide_describe(struct decision *d);
 /* ERR_BODY_TOO_LARGE: the arena is full, or the record is too large even without args, context and
  * properties. Otherwise there is a decision. It may have become a deny (`limit:record`): look at

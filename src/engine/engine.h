@@ -22,6 +22,7 @@
 #include "engine/bundle.h"
 #include "engine/commit.h"
 #include "engine/owner.h"
+#include "engine/place.h"
 #include "engine/waits.h"
 #include "journal/journal.h"
 #include "pipeline/keep/keep.h"
@@ -93,6 +94,7 @@ struct engine {
     struct config config;
     struct trusted_proxies proxies;
     struct pepper pepper;
+    struct place_keys place_keys; /* of the pepper */
     char node[NODE_TEXT_MAX + 1];
     struct journal *journal;
     /* NULL: no platform, or not running now; held by followers_lock */

@@ -402,6 +402,7 @@ static enum err boot(struct boot *b, struct fault *f)
     err = make_directories(&e->config, f);
     if (err == ERR_OK) err = settle_node(e, f);
     if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
+    if (err == ERR_OK) place_keys_derive(&e->place_keys, &e->pepper);
     if (err == ERR_OK) err = signing_create(&e->config, &e->signing, f);
     if (err == ERR_OK) err = prepare_following(b, f);
     if (err == ERR_OK) err = take_addresses(b, f);
@@ -493,6 +494,7 @@ static void fini(struct boot *b)
     loop_destroy(b->loop);
     disk_real_destroy(b->disk);
     memory_wipe(&e->pepper, sizeof e->pepper);
+    memory_wipe(&e->place_keys, sizeof e->place_keys);
     signing_destroy(e->signing);
     free(e->workers);
     config_fini(&e->config);

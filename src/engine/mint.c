@@ -271,7 +271,8 @@ static enum err read_retry(struct mint *m, const struct json *body, struct str h
                                     .credential = str_of(m->trip.caller.key->id_text, ID_TEXT),
                                     .route = STR("mint"),
                                     .body = body};
-    return place_retry(e->worker->api.hasher, header, &request, e->arena, ret, f);
+    return place_retry(e->worker->api.hasher, &e->worker->engine->place_keys, header, &request,
+                       e->arena, ret, f);
 }
 
 /* A slot of this reactor's, by the id's own chance. */

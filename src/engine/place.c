@@ -17,6 +17,13 @@ static struct slot_key half_of(struct sha256 digest)
     return k;
 }
 
+void place_keys_derive(struct place_keys *k, const struct pepper *p)
+{
+    k->binding = pepper_derive(p, STR("writ binding of reviews 1"));
+    k->request = pepper_derive(p, STR("writ requests under review 1"));
+    k->retry = pepper_derive(p, STR("writ bodies of retries 1"));
+}
+
 unsigned place_subject(struct hasher *h, struct str tenant, bool is_user, struct str subject)
 {
     hasher_begin(h);
@@ -42,8 +49,16 @@ struct slot_key place_limit(struct hasher *h, struct str tenant, const struct po
     return half_of(hasher_end(h));
 }
 
-enum err place_retry(struct hasher *h, struct str header, const struct retried *request,
-                     struct arena *arena, struct retry *ret, struct fault *f)
+static struct review_digest kept_digest(struct sha256 digest)
+{
+    struct review_digest d;
+    memcpy(d.bytes, digest.bytes, sizeof d.bytes);
+    return d;
+}
+
+enum err place_retry(struct hasher *h, const struct place_keys *keys, struct str header,
+                     const struct retried *request, struct arena *arena, struct retry *ret,
+                     struct fault *f)
 {
     *ret = (struct retry){0};
     if (str_is_absent(header)) return ERR_OK;
@@ -59,16 +74,16 @@ enum err place_retry(struct hasher *h, struct str header, const struct retried *
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf canonical = buf_over(bytes, most);
     json_put_canonical(&canonical, request->body);
-    struct sha256 body = hasher_sha256(h, buf_view(&canonical));
+    ret->body = kept_digest(hasher_hmac(h, str_of((const char *)keys->retry.bytes, SHA256_BYTES),
+                                        buf_view(&canonical)));
+    ret->body_plain = kept_digest(hasher_sha256(h, buf_view(&canonical)));
     hasher_begin(h);
     add(h, STR("retry"));
     add(h, request->tenant);
     add(h, request->credential);
     add(h, request->route);
     add(h, header);
-    struct sha256 key = hasher_end(h);
+    ret->key = kept_digest(hasher_end(h));
     ret->given = true;
-    memcpy(ret->key.bytes, key.bytes, sizeof ret->key.bytes);
-    memcpy(ret->body.bytes, body.bytes, sizeof ret->body.bytes);
     return ERR_OK;
 }

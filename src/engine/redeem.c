@@ -64,7 +64,8 @@ static enum err read_retry(struct redemption *r, struct fault *f)
         id_write("tok_", a->caller.token->id, token);
         request.credential = str_of(token, ID_TEXT);
     }
-    return place_retry(a->tools.hasher, r->retry_header, &request, arena, &a->retry, f);
+    return place_retry(a->tools.hasher, a->tools.keys, r->retry_header, &request, arena, &a->retry,
+                       f);
 }
 
 /* What whoever approved has met, and which votes that turns. */
@@ -114,9 +115,8 @@ static void looked_at(struct errand *e)
     a->use_was_spent = asked_with_it(a);
     a->d.redeems = str_of(r->review_text, ID_TEXT);
     a->d.asked_trace = a->review.trace_id;
-    struct sha256 binding = decide_bind(&a->d);
-    bool same = memcmp(binding.bytes, a->review.binding.bytes, sizeof a->review.binding.bytes) == 0;
-    if (a->review.state != REVIEW_APPROVED || !same) {
+    bool is_same = decide_bind_to(&a->d, &a->review);
+    if (a->review.state != REVIEW_APPROVED || !is_same) {
         authorization_conclude(a);
     } else {
         id_write("evt_", id_make(a->tools.now_ms, a->tools.chance), r->redemption_text);

@@ -47,6 +47,7 @@ enum shape {
     SHAPE_NAME, /* at most LIMIT_ID_CHARACTERS characters, not empty */
     SHAPE_ID,   /* [A-Za-z0-9._:-]{1,128} */
     SHAPE_HASH, /* 64 lowercase hex digits */
+    SHAPE_SALT, /* 32 of them */
     SHAPE_KIND,
     SHAPE_DECISION,
     SHAPE_MODE,
@@ -70,6 +71,7 @@ static const enum shape shapes[INDEX_COUNT] = {
     [INDEX_decision] = SHAPE_DECISION,
     [INDEX_event_id] = SHAPE_ID,
     [INDEX_input_hash] = SHAPE_HASH,
+    [INDEX_input_salt] = SHAPE_SALT,
     [INDEX_key_id] = SHAPE_ID,
     [INDEX_kind] = SHAPE_KIND,
     [INDEX_latency_ms] = SHAPE_POSITIVE,
@@ -131,10 +133,10 @@ static bool is_id(struct str text)
     return true;
 }
 
-static bool is_hash(struct str text)
+static bool is_hex(struct str text, size_t size)
 {
     uint8_t bytes[32];
-    return text.size == 2 * sizeof bytes && hex_read(text.bytes, bytes, sizeof bytes);
+    return text.size == 2 * size && hex_read(text.bytes, bytes, size);
 }
 
 /* Whether the text is printable ASCII that needs no escape. */
@@ -160,8 +162,11 @@ static enum err shape_check(const struct reading *r, struct str text)
         if (is_id(text)) return ERR_OK;
         return member_fault(r, ERR_BAD_VALUE, "must be 1 to 128 of A-Z a-z 0-9 . _ : -");
     case SHAPE_HASH:
-        if (is_hash(text)) return ERR_OK;
+        if (is_hex(text, 32)) return ERR_OK;
         return member_fault(r, ERR_BAD_VALUE, "must be 64 lowercase hex digits");
+    case SHAPE_SALT:
+        if (is_hex(text, 16)) return ERR_OK;
+        return member_fault(r, ERR_BAD_VALUE, "must be 32 lowercase hex digits");
     case SHAPE_KIND:
         if (event_kind_is_known(text)) return ERR_OK;
         return member_fault(r, ERR_BAD_VALUE, "is not a known kind of event");

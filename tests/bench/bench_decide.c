@@ -93,6 +93,7 @@ struct scene {
     struct arena arena;
     struct caller caller;
     struct chance chance;
+    struct place_keys keys;
     struct decide_tools tools;
 };
 
@@ -173,6 +174,7 @@ int main(int argc, char **argv)
     s.tools.hasher = hasher_create();
     s.chance.refill = crypto_random;
     s.tools.chance = &s.chance;
+    s.tools.keys = &s.keys;
     s.tools.policies = set_make(argc - first, argv + first);
     bodies_make();
     for (enum step step = STEP_PARSE; step < STEP_COUNT; step++)

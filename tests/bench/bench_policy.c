@@ -209,7 +209,9 @@ static double decide_ns(const struct policy_set *set)
                              .users = {anyone, 1}};
     struct caller caller = {.key = &key, .tenant = STR("default")};
     struct chance chance = {.refill = crypto_random};
-    struct decide_tools tools = {.hasher = hasher_create(), .chance = &chance, .policies = set};
+    struct place_keys keys = {0};
+    struct decide_tools tools = {
+        .hasher = hasher_create(), .chance = &chance, .keys = &keys, .policies = set};
     struct arena arena;
     arena_init(&arena, 256 << 10, 16 << 20);
     double best = 1e18;

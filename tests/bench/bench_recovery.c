@@ -100,6 +100,7 @@ static struct str opened(const struct bench *b, uint64_t n, char *to, char *item
                              .votes_approved = STR("[[\"review\",\"base\",\"refunds\"]]"),
                              .state = REVIEW_PENDING};
     memcpy(r.binding.bytes, &n, sizeof n);
+    memcpy(r.request.bytes + 8, &n, sizeof n);
     delta_put_opened(&out, &r);
     check(!out.overflow && !text.overflow);
     *ret_item = buf_view(&text);

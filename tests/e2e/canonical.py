@@ -6,6 +6,7 @@ Numbers follow ECMAScript's Number::toString (ECMA-262 6.1.6.1.20); an integer l
 """
 
 import hashlib
+import hmac
 import json
 import pathlib
 
@@ -100,9 +101,32 @@ def digest(value):
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-def input_hash(body):
-    """inputHash of a request body as it was sent (bytes or text)."""
-    return digest(loads(body))
+def input_hash(body, salt=None):
+    """inputHash of a request body as it was sent (bytes or text), or, with the record's salt, of the masked one."""
+    return hashlib.sha256(canonical(loads(body)).encode() + bytes.fromhex(salt or "")).hexdigest()
+
+
+def masked_body(body, event):
+    """The body (a dict) as it is when it is masked, by what the event shows of it."""
+    masked = dict(body)
+    for name in ("args", "context"):
+        if isinstance(body.get(name), (dict, str)):
+            masked[name] = "[masked]" if event[name] == {"masked": True} else event[name]
+    resource = body.get("resource")
+    if isinstance(resource, str):
+        masked["resource"] = "[masked]" if "[masked]" in canonical(event["resource"]) else resource
+    elif resource is not None:
+        masked["resource"] = event["resource"]
+        if isinstance(event["resource"], dict):
+            properties = {"properties": event["resource_properties"]} if resource.get("properties") is not None else {}
+            masked["resource"] = {**resource, **event["resource"], **properties}
+    return masked
+
+
+def derived_key(pepper, label):
+    """HKDF with SHA-256 (RFC 5869) without a salt, its first 32 bytes; `pepper` is the text of its file."""
+    extracted = hmac.digest(bytes(32), bytes.fromhex(pepper.strip()), "sha256")
+    return hmac.digest(extracted, label.encode() + b"\1", "sha256")
 
 
 def outcome(event):
@@ -114,8 +138,14 @@ def output_hash(event):
     return digest(outcome(event))
 
 
-def binding_hash(question, tenant, actor=None, names=("confidence", "trace_id", "acting_for", "scope")):
-    """bindingHash recomputed from a request's body, as event.schema.json tells it; `actor` is the key's name, of an agent's.
+def binding_hash(pepper, review, question, tenant, **more):
+    """bindingHash of a review, recomputed from the request's body and the text of the pepper's file."""
+    return hmac.new(derived_key(pepper, "writ binding of reviews 1"),
+                    review.encode() + canonical(full_form(question, tenant, **more)).encode(), "sha256").hexdigest()
+
+
+def full_form(question, tenant, actor=None, names=("confidence", "trace_id", "acting_for", "scope")):
+    """What an approval of a request is bound to, as event.schema.json tells it; `actor` is the key's name, of an agent's.
     `names` are those that context may hold in this route's spelling."""
     given = {name: value for name, value in question.items() if value is not None}
     context, resource = given.get("context"), given.get("resource")
@@ -139,4 +169,4 @@ def binding_hash(question, tenant, actor=None, names=("confidence", "trace_id", 
     elif resource is not None:
         bound["resource"] = {name: value for name, value in resource.items() if value is not None}
     assert set(bound) <= BOUND
-    return digest(bound)
+    return bound

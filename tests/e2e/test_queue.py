@@ -111,7 +111,8 @@ def test_what_an_approval_is_bound_to_can_be_recomputed(queue, question):
     assert reply.status == 200, reply
     review = reply.json["reviewId" if route == TOOL else "review_id"]
     names = {"names": ("confidence", "traceId", "actingFor", "scope")} if route == TOOL else {}
-    expected = canonical.binding_hash(body, queue.tenant.name, "agents", **names)
+    pepper = (queue.stack.data / "pepper").read_text()
+    expected = canonical.binding_hash(pepper, review, body, queue.tenant.name, actor="agents", **names)
     assert queue.get(review).json["binding_hash"] == expected
     assert queue.tenant.trace(reply.json["traceId" if route == TOOL else "trace_id"], count=2)[0]["binding_hash"] == expected
 

@@ -114,10 +114,11 @@ def test_binding_hash_covers_the_request_without_confidence_and_trace(stack):
         second = wire.post(AGENT, {"action": "issue_refund", "actor": "bot", "args": {"x": 1}, "trace_id": "t1.a-b"}).json
         other = wire.post(AGENT, {"action": "issue_refund", "actor": "bot", "args": {}}).json
         absent = wire.post(AGENT, {"action": "issue_refund", "actor": "bot"}).json
+    assert first["review_id"] == second["review_id"] and len({reply["review_id"] for reply in (first, other, absent)}) == 3
     hashes = [stack.trace(reply["trace_id"])[0]["binding_hash"] for reply in (first, second, other, absent)]
     assert hashes[0] == hashes[1] and len(set(hashes)) == 3
-    assert hashes[0] == canonical.digest(
-        {"action": "issue_refund", "actor": "bot", "args": {"x": 1}, "kind": "agent", "tenant_id": "default"})
+    assert hashes[0] == canonical.binding_hash((stack.data / "pepper").read_text(), first["review_id"],
+                                               {"action": "issue_refund", "actor": "bot", "args": {"x": 1}}, "default")
     assert second["trace_id"] == "t1.a-b"
 
 

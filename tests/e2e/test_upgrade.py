@@ -101,9 +101,9 @@ def test_a_newer_engines_snapshot_is_refused_and_no_older_one_serves(fresh):
     kept = files(snapshots)
     assert len(kept) == 2, "there is one that would serve"
     newest = max(kept)
-    content = kept[newest][:8] + struct.pack("<I", 2) + kept[newest][12:-32]
+    content = kept[newest][:8] + struct.pack("<I", 3) + kept[newest][12:-32]
     put(snapshots, {newest: content + hashlib.sha256(content).digest()})
-    assert f"{newest} was written by a newer program (format 2, this one reads 1)" in why_not(stack.engine)
+    assert f"{newest} was written by a newer program (format 3, this one reads 2)" in why_not(stack.engine)
     put(snapshots, kept)
     stack.engine.start()
     stack.trace("theirs")

@@ -34,7 +34,8 @@ static void put_reviews(const struct delta_entry *e, struct buf *out)
     struct review_vote v;
     struct id id;
     struct str trace_id;
-    if (e->kind == DELTA_REVIEW_OPENED && delta_read_opened(e->body, &r)) delta_put_opened(out, &r);
+    /* The other kind that opens a review is only read. */
+    if (e->kind == DELTA_REVIEW_OPENED && delta_read_opened(e, &r)) delta_put_opened(out, &r);
     if (e->kind == DELTA_REVIEW_TRACED && delta_read_traced(e->body, &id, &trace_id))
         delta_put_traced(out, id, trace_id);
     if (e->kind == DELTA_REVIEW_VOTED && delta_read_voted(e->body, &id, &v))

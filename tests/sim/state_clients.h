@@ -134,6 +134,19 @@ static struct str trace_text(struct op *o)
     return str_from(text);
 }
 
+/* It covers who asked. */
+static struct review_digest request_digest(unsigned wish, unsigned actor, unsigned spelling)
+{
+    return (struct review_digest){
+        {(uint8_t)(wish + 1), (uint8_t)(actor + 1), (uint8_t)(spelling + 1)}};
+}
+
+static struct review_digest binding_digest(struct review_digest request, struct id review)
+{
+    memcpy(request.bytes + REVIEW_DIGEST_BYTES - ID_BYTES, review.bytes, ID_BYTES);
+    return request;
+}
+
 /* A review of its own, unless one is pending for it. */
 static void ask_for_review(struct story *t, struct op *o)
 {
@@ -164,9 +177,8 @@ static void ask_for_review(struct story *t, struct op *o)
                                              .requirements = STR("[{\"approvals\":1}]"),
                                              .votes_approved = STR("[[\"review\",\"p\",\"r\"]]"),
                                              .state = REVIEW_PENDING};
-    c->enqueue.facts.binding.bytes[0] = (uint8_t)(o->wish + 1);
-    c->enqueue.facts.binding.bytes[1] = (uint8_t)(o->about + 1); /* a binding covers who asked */
-    c->enqueue.facts.binding.bytes[2] = (uint8_t)(o->spelling + 1);
+    c->enqueue.facts.request = request_digest(o->wish, o->about, o->spelling);
+    c->enqueue.facts.binding = binding_digest(c->enqueue.facts.request, id);
     send(t, o, CALL_ENQUEUE, slot);
 }
 
@@ -209,9 +221,8 @@ static void begin_on(struct story *t, struct op *o, unsigned about)
     c->review.principal = c->review.owner = c->review.by = c->asker.principal;
     c->review.meets = 1;
     c->review.deadline_ms = t->clock_ms + below(t, 20000);
-    c->review.binding.bytes[0] = (uint8_t)((chance_in(&t->chance, 8) ? 77 : r->wish) + 1);
-    c->review.binding.bytes[1] = (uint8_t)(r->actor + 1);
-    c->review.binding.bytes[2] = (uint8_t)(r->spelling + 1);
+    unsigned wish = chance_in(&t->chance, 8) ? 77 : r->wish;
+    c->review.binding = binding_digest(request_digest(wish, r->actor, r->spelling), r->id);
     see_actor(t, o, r->actor);
     if (o->kind == OP_REDEEM) {
         struct str actor = actor_name(r->actor, r->spelling), trace = trace_of(t, &o->arena);

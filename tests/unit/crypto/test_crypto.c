@@ -92,6 +92,25 @@ static void hmac_gives_the_published_codes(void **state)
               "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b");
 }
 
+/* RFC 5869, A.1 to A.3: the first 32 bytes of each. */
+static void hkdf_gives_the_published_keys(void **state)
+{
+    (void)state;
+    char secret[80], salt[80], info[80];
+    memset(secret, 0x0b, 22);
+    for (int i = 0; i < 13; i++) salt[i] = (char)i;
+    for (int i = 0; i < 10; i++) info[i] = (char)(0xf0 + i);
+    digest_is(hkdf_once(str_of(secret, 22), str_of(salt, 13), str_of(info, 10)),
+              "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf");
+    digest_is(hkdf_once(str_of(secret, 22), (struct str){0}, (struct str){0}),
+              "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d");
+    for (int i = 0; i < 80; i++) secret[i] = (char)i;
+    for (int i = 0; i < 80; i++) salt[i] = (char)(0x60 + i);
+    for (int i = 0; i < 80; i++) info[i] = (char)(0xb0 + i);
+    digest_is(hkdf_once(str_of(secret, 80), str_of(salt, 80), str_of(info, 80)),
+              "b11e398dc80327a1c8e7f78c596a49344f012eda2d4efad8a050cc4c19afa97c");
+}
+
 static void hex_is_read_back_and_only_in_lowercase(void **state)
 {
     (void)state;
@@ -325,6 +344,7 @@ int main(void)
         cmocka_unit_test(sha256_gives_the_published_digests),
         cmocka_unit_test(a_digest_in_parts_is_the_digest_of_the_whole),
         cmocka_unit_test(hmac_gives_the_published_codes),
+        cmocka_unit_test(hkdf_gives_the_published_keys),
         cmocka_unit_test(hex_is_read_back_and_only_in_lowercase),
         cmocka_unit_test(crc32c_gives_the_published_values),
         cmocka_unit_test(crc32c_chains_and_agrees_with_its_table),

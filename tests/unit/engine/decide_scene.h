@@ -22,13 +22,15 @@ struct scene {
     struct arena reading; /* what is read back */
     struct chance chance;
     struct hasher *hasher;
+    struct place_keys keys;
+    struct decide_tools tools;
     struct key key;
     struct policy_set *set;
     struct ask ask;
     struct decision d;
     struct fault fault;
     char body[LIMIT_BODY_BYTES + 1024];
-    char binding[LIMIT_BODY_BYTES * 8]; /* what the binding hash is of, as it was before masking */
+    char binding[LIMIT_BODY_BYTES * 8]; /* the full form, as it was before masking */
     size_t binding_size;
     struct json *record, *enqueued, *answer;
     struct event event; /* the record, read as the store reads it */
@@ -56,6 +58,7 @@ static inline int scene_set_up(void **state)
     arena_init(&s->arena, 1 << 16, LIMIT_REQUEST_ARENA_BYTES);
     arena_init(&s->reading, 1 << 16, LIMIT_REQUEST_ARENA_BYTES);
     s->hasher = hasher_create();
+    place_keys_derive(&s->keys, &(struct pepper){{1, 2, 3}});
     s->key = (struct key){.name = STR("fleet"),
                           .owner = STR("erin"),
                           .tenant = STR("acme"),
@@ -110,15 +113,16 @@ static inline enum err scene_try(struct scene *s, enum ask_form form, struct str
     ask_put_binding(&binding, &s->ask);
     assert_false(binding.overflow);
     s->binding_size = binding.size;
-    struct decide_tools tools = {.hasher = s->hasher,
-                                 .chance = &s->chance,
-                                 .policies = s->set,
-                                 .now_ms = scene_now_ms,
-                                 .started_ns = world_monotonic_ns(),
-                                 .dry_run = how.dry_run,
-                                 .explain = how.explain};
+    s->tools = (struct decide_tools){.hasher = s->hasher,
+                                     .chance = &s->chance,
+                                     .keys = &s->keys,
+                                     .policies = s->set,
+                                     .now_ms = scene_now_ms,
+                                     .started_ns = world_monotonic_ns(),
+                                     .dry_run = how.dry_run,
+                                     .explain = how.explain};
     s->d = (struct decision){0};
-    decide_begin(&s->d, &tools, &caller, &s->ask, &s->arena);
+    decide_begin(&s->d, &s->tools, &caller, &s->ask, &s->arena);
     if (how.stopped)
         decide_deny(&s->d, "actor:suspended", "This actor is suspended.");
     else

@@ -49,6 +49,7 @@ static void retry_key_of(unsigned worker, char to[64])
     id_write("key_", key, id);
     do {
         struct arena arena;
+        struct place_keys keys = {0}; /* of bodies only */
         struct retry retry;
         struct fault f;
         struct json body = {.type = JSON_NULL};
@@ -58,7 +59,8 @@ static void retry_key_of(unsigned worker, char to[64])
                                         .body = &body};
         arena_init(&arena, 1024, 4096);
         snprintf(name, sizeof name, "shift-%d", n++);
-        assert_int_equal(place_retry(h, str_from(name), &request, &arena, &retry, &f), ERR_OK);
+        assert_int_equal(place_retry(h, &keys, str_from(name), &request, &arena, &retry, &f),
+                         ERR_OK);
         memcpy(slot.bytes, retry.key.bytes, sizeof slot.bytes);
         arena_fini(&arena);
     } while (slot_owner(slot_of_key(slot), RIG_WORKERS) != worker);

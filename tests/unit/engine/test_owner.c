@@ -435,7 +435,7 @@ static void held_while(struct scene *s, struct id token, const struct effect_not
                          new_review(s, 60000)};
     const size_t count = sizeof all / sizeof *all;
     struct shard_totals before, after;
-    memset(all[2].enqueue.facts.binding.bytes, 1, REVIEW_DIGEST_BYTES); /* of another request */
+    memset(all[2].enqueue.facts.request.bytes, 1, REVIEW_DIGEST_BYTES); /* another request */
     fill_all_blocks(s);
     shard_totals(s->w->owner.shard, &before);
     for (unsigned i = 0; i < count; i++) {

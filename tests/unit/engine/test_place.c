@@ -10,6 +10,7 @@
 
 struct scene {
     struct hasher *hasher;
+    struct place_keys keys;
     struct arena arena;
 };
 
@@ -17,6 +18,7 @@ static int set_up(void **state)
 {
     static struct scene s;
     s.hasher = hasher_create();
+    place_keys_derive(&s.keys, &(struct pepper){{1, 2, 3}});
     arena_init(&s.arena, 4096, 1 << 20);
     *state = &s;
     return 0;
@@ -78,8 +80,9 @@ static struct retry retry_of(struct scene *s, const char *tenant, const char *cr
                                     .credential = str_from(credential),
                                     .route = str_from(route),
                                     .body = body};
-    assert_int_equal(place_retry(s->hasher, str_from(header), &request, &s->arena, &retry, &f),
-                     ERR_OK);
+    assert_int_equal(
+        place_retry(s->hasher, &s->keys, str_from(header), &request, &s->arena, &retry, &f),
+        ERR_OK);
     assert_true(retry.given);
     return retry;
 }
@@ -108,11 +111,46 @@ static void an_idempotency_key_is_of_one_tenant_credential_and_route(void **stat
     assert_true(digest_same(one.key, changed.key) && !digest_same(one.body, changed.body));
 }
 
+/* Each purpose has a key of its own, and another pepper has others. */
+static void keys_of_digests_are_of_the_pepper(void **state)
+{
+    struct scene *s = *state;
+    struct place_keys again, others;
+    place_keys_derive(&again, &(struct pepper){{1, 2, 3}});
+    place_keys_derive(&others, &(struct pepper){{1, 2, 4}});
+    const struct sha256 all[] = {s->keys.binding, s->keys.request, s->keys.retry,
+                                 others.binding,  others.request,  others.retry};
+    assert_memory_equal(&again, &s->keys, sizeof again);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t k = 0; k < i; k++)
+            assert_memory_not_equal(all[i].bytes, all[k].bytes, SHA256_BYTES);
+}
+
+/* What is kept of a body is no plain digest; a body that an earlier version kept is known again. */
+static void the_body_of_a_retry_is_kept_under_a_key(void **state)
+{
+    struct scene *s = *state;
+    struct retry r = retry_of(s, "acme", "key_a", "redeem", "k", "{\"pin\":\"0417\"}");
+    struct retry other = retry_of(s, "acme", "key_a", "redeem", "k", "{\"pin\":\"0418\"}");
+    struct sha256 plain = sha256_once(STR("{\"pin\":\"0417\"}"));
+    struct review_digest before;
+    memcpy(before.bytes, plain.bytes, sizeof before.bytes);
+    assert_false(digest_same(r.body, before));
+    assert_true(retry_has_body(&r, &r.body) && retry_has_body(&r, &before));
+    assert_false(retry_has_body(&other, &r.body) || retry_has_body(&other, &before));
+    s->keys.retry.bytes[0] ^= 1;
+    struct retry elsewhere = retry_of(s, "acme", "key_a", "redeem", "k", "{\"pin\":\"0417\"}");
+    assert_false(digest_same(r.body, elsewhere.body));
+    assert_true(digest_same(r.key, elsewhere.key)); /* its slot goes by that, at every engine */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(no_two_limits_share_a_counter),
+        TEST(keys_of_digests_are_of_the_pepper),
+        TEST(the_body_of_a_retry_is_kept_under_a_key),
         TEST(an_idempotency_key_is_of_one_tenant_credential_and_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

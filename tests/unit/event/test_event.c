@@ -54,6 +54,7 @@ static struct event full_event(void)
         .event_id = STR("evt_01JD0000000000000000000000"),
         .expires_at = 1795167000123,
         .input_hash = STR(HASH),
+        .input_salt = STR("00112233445566778899aabbccddeeff"),
         .key_id = STR("key_01JD0000000000000000000000"),
         .kind = STR("decision"),
         .latency_ms = 0.041,
@@ -322,6 +323,10 @@ static void members_are_held_to_their_values(void **state)
                  "mode: must be live or dry_run");
     refused_with("{" BASE ",\"input_hash\":\"ABC\"}", ERR_BAD_VALUE, "/input_hash",
                  "input_hash: must be 64 lowercase hex digits");
+    refused_with("{" BASE ",\"input_salt\":\"" HASH "\"}", ERR_BAD_VALUE, "/input_salt",
+                 "input_salt: must be 32 lowercase hex digits");
+    refused_with("{" BASE ",\"input_salt\":\"00112233445566778899AABBCCDDEEFF\"}", ERR_BAD_VALUE,
+                 "/input_salt", "input_salt: must be 32 lowercase hex digits");
     refused_with("{" BASE ",\"trace_id\":\"a b\"}", ERR_BAD_VALUE, "/trace_id",
                  "trace_id: must be 1 to 128 of A-Z a-z 0-9 . _ : -");
     refused_with("{" BASE ",\"actor\":\"\"}", ERR_BAD_VALUE, "/actor", "actor: must not be empty");

@@ -134,6 +134,7 @@ static inline struct review_facts scene_review(uint64_t now_ms, unsigned n, stru
                              .votes_approved = STR("[]"),
                              .state = REVIEW_PENDING};
     memcpy(r.binding.bytes, &n, sizeof n);
+    memcpy(r.request.bytes + 8, &n, sizeof n);
     return r;
 }
 

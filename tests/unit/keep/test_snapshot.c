@@ -193,14 +193,36 @@ static void a_snapshot_of_a_newer_program_is_refused_and_no_older_one_serves(voi
     assert_int_equal(write_as_of(r, s, 10), ERR_OK);
     assert_int_equal(write_as_of(r, s, 20), ERR_OK);
     const char *name = "snapshot-0000000000000014", *bytes = sim_disk_bytes(r->sim, name, &size),
-               later = 2;
+               later = 3;
     assert_true(sim_disk_damage(r->sim, name, 8, &later, 1));
     struct sha256 digest = sha256_once(str_of(bytes, size - SHA256_BYTES));
     assert_true(sim_disk_damage(r->sim, name, size - SHA256_BYTES, digest.bytes, SHA256_BYTES));
     r->loaded = scene_shard();
     assert_int_equal(snapshot_read(r->disk, load, r, &past, &f), ERR_BAD_VALUE);
     assert_non_null(strstr(f.text, name));
-    assert_non_null(strstr(f.text, "newer program (format 2, this one reads 1)"));
+    assert_non_null(strstr(f.text, "newer program (format 3, this one reads 2)"));
+    shard_destroy(s);
+    rig_destroy(r);
+}
+
+/* As a program of before wrote it; entries say by themselves what they are. */
+static void a_snapshot_of_version_1_is_read(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(1 << 30);
+    struct shard *s = state_of(10, 1000000);
+    struct keep_past past;
+    uint64_t size;
+    assert_int_equal(write_as_of(r, s, 20), ERR_OK);
+    const char *name = "snapshot-0000000000000014", *bytes = sim_disk_bytes(r->sim, name, &size),
+               earlier = 1;
+    assert_int_equal(bytes[8], 2);
+    assert_true(sim_disk_damage(r->sim, name, 8, &earlier, 1));
+    struct sha256 digest = sha256_once(str_of(bytes, size - SHA256_BYTES));
+    assert_true(sim_disk_damage(r->sim, name, size - SHA256_BYTES, digest.bytes, SHA256_BYTES));
+    assert_int_equal(read_back(r, &past), ERR_OK);
+    assert_int_equal(past.position, 20);
+    assert_same_state(s, r->loaded);
     shard_destroy(s);
     rig_destroy(r);
 }
@@ -408,6 +430,7 @@ int main(void)
         cmocka_unit_test(only_the_newest_two_are_kept),
         cmocka_unit_test(a_flipped_byte_anywhere_is_noticed_and_the_one_before_serves),
         cmocka_unit_test(a_snapshot_of_a_newer_program_is_refused_and_no_older_one_serves),
+        cmocka_unit_test(a_snapshot_of_version_1_is_read),
         cmocka_unit_test(a_shorter_file_is_damaged),
         cmocka_unit_test(a_whole_file_that_makes_no_sense_is_refused),
         cmocka_unit_test(where_none_verifies_nothing_is_given),

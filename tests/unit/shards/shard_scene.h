@@ -360,6 +360,8 @@ static inline struct call *scene_enqueue_call(struct scene *s, struct scene_revi
     f.binding.bytes[0] =
         (uint8_t)(f.subject.size +
                   (uint8_t)f.subject.bytes[f.subject.size - 1]); /* it is of the subject too */
+    f.request = f.binding;
+    f.request.bytes[31] ^= 0x80;
     id_write("rev_", f.id, id);
     struct event e = {.tenant_id = f.tenant,
                       .timestamp = s->now_ms,

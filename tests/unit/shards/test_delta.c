@@ -61,6 +61,7 @@ static struct review_facts some_review(void)
                                  .action = STR("refund"),
                                  .trace_id = STR("t-1"),
                                  .binding = digest_of(4),
+                                 .request = digest_of(7),
                                  .enqueued_ms = 11,
                                  .expires_ms = 12,
                                  .good_for_ms = 13,
@@ -94,6 +95,16 @@ static struct limit_ask some_ask(void)
     return ask;
 }
 
+/* As earlier versions put it: without the digest of the request, which comes last. */
+static void put_opened_plain(struct buf *out, const struct review_facts *r)
+{
+    delta_put_opened(out, r);
+    out->size -= REVIEW_DIGEST_BYTES;
+    out->bytes[0] = DELTA_REVIEW_OPENED_PLAIN;
+    uint32_t size = (uint32_t)(out->size - 7);
+    for (size_t i = 0; i < 4; i++) out->bytes[3 + i] = (char)(size >> (8 * i));
+}
+
 static struct str put_entry(enum delta_kind kind, struct buf *out)
 {
     struct token_facts t = some_token();
@@ -108,6 +119,7 @@ static struct str put_entry(enum delta_kind kind, struct buf *out)
     case DELTA_TOKEN_REVOKED: delta_put_revoked(out, t.id, 77); break;
     case DELTA_COUNTED: delta_put_counted(out, &ask, &told); break;
     case DELTA_REVIEW_OPENED: delta_put_opened(out, &r); break;
+    case DELTA_REVIEW_OPENED_PLAIN: put_opened_plain(out, &r); break;
     case DELTA_REVIEW_TRACED: delta_put_traced(out, r.id, STR("trace")); break;
     case DELTA_REVIEW_VOTED: delta_put_voted(out, r.id, &some_vote); break;
     case DELTA_REVIEW_MOVED: delta_put_moved(out, &r); break;
@@ -138,7 +150,8 @@ static bool read_entry(const struct delta_entry *e)
     case DELTA_TOKEN_SPENT: return delta_read_spent(e->body, &id, &uses);
     case DELTA_TOKEN_REVOKED: return delta_read_revoked(e->body, &id, &at_ms);
     case DELTA_COUNTED: return delta_read_counted(e->body, &ask, &told);
-    case DELTA_REVIEW_OPENED: return delta_read_opened(e->body, &r);
+    case DELTA_REVIEW_OPENED_PLAIN:
+    case DELTA_REVIEW_OPENED: return delta_read_opened(e, &r);
     case DELTA_REVIEW_TRACED: return delta_read_traced(e->body, &id, &first);
     case DELTA_REVIEW_VOTED: return delta_read_voted(e->body, &id, &v);
     case DELTA_REVIEW_MOVED: return delta_read_moved(e->body, &r);
@@ -234,6 +247,21 @@ static void uses_revocations_and_counts_come_back(void **state)
     assert_true(told.counted);
 }
 
+/* One digest was both what the approval is bound to and what the same request was found by. */
+static void a_review_of_an_earlier_version_comes_back(void **state)
+{
+    (void)state;
+    char bytes[BYTES];
+    struct buf out = buf_over(bytes, sizeof bytes);
+    struct review_facts r, put = some_review();
+    struct delta_entry e = only_entry(put_entry(DELTA_REVIEW_OPENED_PLAIN, &out));
+    assert_int_equal(bytes[0], 5);
+    assert_true(delta_read_opened(&e, &r));
+    assert_str(r.votes_approved, put.votes_approved);
+    assert_bytes(r.binding, put.binding);
+    assert_bytes(r.request, put.binding);
+}
+
 static void a_review_comes_back_as_it_was_opened(void **state)
 {
     (void)state;
@@ -242,7 +270,7 @@ static void a_review_comes_back_as_it_was_opened(void **state)
     struct review_facts r, put = some_review();
     struct delta_entry e = only_entry(put_entry(DELTA_REVIEW_OPENED, &out));
     assert_int_equal(e.slot, SLOT);
-    assert_true(delta_read_opened(e.body, &r));
+    assert_true(delta_read_opened(&e, &r));
     assert_bytes(r.id, put.id);
     assert_int_equal(r.ordinal, put.ordinal);
     assert_true(r.is_user);
@@ -254,6 +282,7 @@ static void a_review_comes_back_as_it_was_opened(void **state)
     assert_str(r.action, put.action);
     assert_str(r.trace_id, put.trace_id);
     assert_bytes(r.binding, put.binding);
+    assert_bytes(r.request, put.request);
     assert_int_equal(r.enqueued_ms, put.enqueued_ms);
     assert_int_equal(r.expires_ms, put.expires_ms);
     assert_int_equal(r.good_for_ms, put.good_for_ms);
@@ -343,7 +372,7 @@ static void the_bytes_on_disk_are_these(void **state)
 static void kinds_keep_their_numbers(void **state)
 {
     (void)state;
-    static const unsigned numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    static const unsigned numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
     assert_int_equal(KINDS, sizeof numbers / sizeof *numbers);
     for (size_t i = 0; i < KINDS; i++) assert_int_equal(kinds[i], numbers[i]);
     assert_int_equal(DELTA_TOKEN_MINTED, 1);
@@ -521,6 +550,12 @@ static void every_kind_changes_what_is_saved(void **state)
         if (kinds[i] == DELTA_TOKEN_MINTED || kinds[i] == DELTA_REVIEW_MOVED) buf_clear(&out);
         if (kinds[i] == DELTA_TOKEN_MINTED) delta_put_minted(&out, &t, &(struct retry){0});
         if (kinds[i] == DELTA_REVIEW_MOVED) delta_put_moved(&out, &r);
+        if (kinds[i] == DELTA_REVIEW_OPENED) { /* one more than what the other kind opened */
+            struct review_facts more = some_review();
+            more.id = id_of(5);
+            buf_clear(&out);
+            delta_put_opened(&out, &more);
+        }
         struct delta_entry e = only_entry(buf_view(&out));
         assert_int_equal(shard_apply(s, &e, STR("{}"), &f), ERR_OK);
         buf_clear(&after);
@@ -539,6 +574,7 @@ int main(void)
         cmocka_unit_test(a_minted_token_comes_back_whole),
         cmocka_unit_test(uses_revocations_and_counts_come_back),
         cmocka_unit_test(a_review_comes_back_as_it_was_opened),
+        cmocka_unit_test(a_review_of_an_earlier_version_comes_back),
         cmocka_unit_test(moves_votes_and_traces_come_back),
         cmocka_unit_test(suspensions_come_back),
         cmocka_unit_test(the_bytes_on_disk_are_these),

@@ -126,6 +126,11 @@ static void a_retried_redemption_is_answered_as_before(void **state)
     assert_true(c->review.replayed);
     assert_true(str_equal(c->review.facts.redemption, decision));
     c = scene_redeem_call(s, id, STR("fleet"), 5, 7);
+    memset(c->review.retry.body_plain.bytes, 6,
+           REVIEW_DIGEST_BYTES); /* an earlier version kept it */
+    scene_ask(s, c);
+    assert_true(c->err == ERR_OK && c->review.replayed);
+    c = scene_redeem_call(s, id, STR("fleet"), 5, 7);
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_IDEMPOTENCY_MISMATCH);
     c = scene_redeem_call(s, id, STR("fleet"), 8, 6);

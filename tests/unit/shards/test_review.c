@@ -62,6 +62,26 @@ static void the_same_request_while_pending_is_the_same_review(void **state)
     assert_int_equal(s->effects.reveals_mark, 1);
 }
 
+/* Each review has a binding of its own, so the same request is found by another digest; or by the plain
+ * one, where an earlier version opened the review. */
+static void the_same_request_is_found_whatever_its_binding(void **state)
+{
+    struct scene *s = *state;
+    struct id first = scene_enqueue(s, usual);
+    struct call *c = scene_enqueue_call(s, usual);
+    c->enqueue.facts.binding.bytes[1] ^= 1;
+    scene_ask(s, c);
+    assert_true(c->err == ERR_OK && c->enqueue.same);
+    assert_memory_equal(c->enqueue.facts.id.bytes, first.bytes, ID_BYTES);
+    c = scene_enqueue_call(s, usual);
+    c->enqueue.request_plain = c->enqueue.facts.request; /* as it is kept */
+    c->enqueue.facts.request.bytes[1] ^= 1;              /* and as it would be kept now */
+    scene_ask(s, c);
+    assert_true(c->err == ERR_OK && c->enqueue.same);
+    assert_memory_equal(c->enqueue.facts.id.bytes, first.bytes, ID_BYTES);
+    assert_int_equal(s->record_count, 2);
+}
+
 static void another_principal_or_binding_is_another_review(void **state)
 {
     struct scene *s = *state;
@@ -773,6 +793,7 @@ int main(void)
         scene_test(a_new_review_is_pending_and_recorded_with_its_decision),
         scene_test(what_home_spent_is_recorded_with_the_decision),
         scene_test(the_same_request_while_pending_is_the_same_review),
+        scene_test(the_same_request_is_found_whatever_its_binding),
         scene_test(another_principal_or_binding_is_another_review),
         scene_test(another_owner_of_the_same_name_is_another_review),
         scene_test(the_same_request_after_the_deadline_expires_the_old_one_first),
