@@ -340,10 +340,9 @@ def test_a_file_that_is_away_for_a_moment_keeps_its_policy(watched):
         (w.folder / "base.yaml").unlink()
         time.sleep(0.4)  # long enough to be missed, too short to be gone
         put(w.folder / "base.yaml", f"{DENY}# {number}\n")
-        found = w.policies()
-        assert time.monotonic() - start > 0.9 or found["base"]["content"].startswith(DENY)
+        was_short = time.monotonic() - start < 0.9
         w.is_in_force("base", f"{DENY}# {number}\n")
-        if time.monotonic() - start < 0.9:
+        if was_short:
             assert deleted() == before
             return
     pytest.skip("SKIP: this machine is too slow to tell a moment from a second")
