@@ -205,14 +205,14 @@ static enum err guard_change(struct job *j, const struct http_exchange *x)
 /* The same for a change: not of what a file of policies.dir puts in force, neither as the reactor
  * knows it now nor as the writer finds it then. */
 static enum err policy_change_job(struct job *j, const struct http_exchange *x,
-                                  const struct json *body, bool deletes)
+                                  const struct json *body)
 {
     enum err err = policy_job(j, x, body);
     struct policy_detail *d = j->detail;
     if (err == ERR_OK) err = guard_change(j, x);
     if (err != ERR_OK) return err;
-    return watch_permits(j->platform->watch, j->tenant, d->change.name, deletes,
-                         &d->change.condition, &j->fault);
+    return watch_permits(j->platform->watch, j->tenant, d->change.name, &d->change.condition,
+                         &j->fault);
 }
 
 static const struct json *member(const struct json *body, const char *name)
@@ -268,8 +268,7 @@ void policy_put_handle(void *context, struct http_exchange *x)
     enum err err = api_body(x, &body, &j->fault);
     if (err == ERR_OK) err = check_case(body, members, 2, &j->fault);
     if (err == ERR_OK) err = api_flag(x, STR("dry_run"), &dry_run, &j->fault);
-    if (err == ERR_OK)
-        err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body, false);
+    if (err == ERR_OK) err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body);
     if (err == ERR_OK && dry_run) err = guard_change(j, x);
     if (err == ERR_OK) err = read_put(j, j->detail, body);
     if (err == ERR_OK) ((struct policy_detail *)j->detail)->change.dry_run = dry_run;
@@ -314,7 +313,7 @@ void policy_rollback_handle(void *context, struct http_exchange *x)
     static const char *const members[] = {"tenant_id"};
     enum err err = api_body(x, &body, &j->fault);
     if (err == ERR_OK) err = check_case(body, members, 1, &j->fault);
-    if (err == ERR_OK) err = policy_change_job(j, x, body, false);
+    if (err == ERR_OK) err = policy_change_job(j, x, body);
     if (err == ERR_OK) err = read_version(j, body);
     j->done = change_checked;
     j->is_check = true;
@@ -339,7 +338,7 @@ static void delete_work(struct job *j, struct store *s)
 void policy_delete_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, delete_work);
-    job_send_if(j, x, policy_change_job(j, x, NULL, true), QUEUE_WRITER);
+    job_send_if(j, x, policy_change_job(j, x, NULL), QUEUE_WRITER);
 }
 
 /* ---- reading ---- */

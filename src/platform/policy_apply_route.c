@@ -255,7 +255,7 @@ static enum err permit_steps(struct job *j)
     enum err err = ERR_OK;
     for (size_t i = 0; i < a->batch.count && err == ERR_OK; i++) {
         struct policy_step *step = &a->batch.steps[i];
-        err = watch_permits(j->platform->watch, j->tenant, step->change.name, step->deletes,
+        err = watch_permits(j->platform->watch, j->tenant, step->change.name,
                             &step->change.condition, &j->fault);
     }
     return err;

@@ -133,10 +133,9 @@ const char *watch_unready(const struct watch *w)
 
 /* ---- what the API may change ---- */
 
-enum err watch_permits(const struct watch *w, struct str tenant, struct str name, bool deletes,
+enum err watch_permits(const struct watch *w, struct str tenant, struct str name,
                        struct policy_condition *c, struct fault *f)
 {
-    (void)deletes;
     if (w == NULL || !str_equal(tenant, w->tenant)) return ERR_OK;
     c->not_of = STR(FILES_PRINCIPAL);
     c->seen = w->known.judged_revision;

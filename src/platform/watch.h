@@ -34,9 +34,9 @@ void watch_destroy(struct watch *w); /* when no job is under way; NULL is fine *
 
 /* All of these take NULL: nothing is watched. The reactor's. */
 
-/* ERR_WATCHED_POLICY, ERR_STARTING, or ERR_OK where the API may change (delete) this policy,
+/* ERR_WATCHED_POLICY, ERR_STARTING, or ERR_OK where the API may change or delete this policy,
  * provided that *c, to which the writer's part is added, holds when it does. */
-enum err watch_permits(const struct watch *w, struct str tenant, struct str name, bool deletes,
+enum err watch_permits(const struct watch *w, struct str tenant, struct str name,
                        struct policy_condition *c, struct fault *f);
 /* The store was changed, `by_others` than this platform or by a job of its own. */
 void watch_store_moved(struct watch *w, bool by_others);
