@@ -34,7 +34,6 @@ void policy_put_problem(struct cli *c, struct buf *json, const char *file, const
     buf_put_byte(json, '}');
 }
 
-/* `kind`: "error" or "warning". */
 /* One file, looked at; its lists are in the run's arena. */
 struct checked {
     const char *file;

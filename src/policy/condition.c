@@ -400,7 +400,10 @@ static bool value_as(struct ballot *b, const struct condition *c, bool folds, st
         *ret_why = STR("the conditions together have cost what one decision may");
         return false;
     }
-    if (ret->texts != NULL && may_name_masked(b, c, *ret)) ret->texts = NULL;
+    if ((ret->texts != NULL || ret->kinds != 0) && may_name_masked(b, c, *ret)) {
+        ret->texts = NULL;
+        ret->kinds = 0;
+    }
     char text[256];
     struct buf out = buf_over(text, sizeof text);
     cel_put_error(&out, *ret);

@@ -26,12 +26,30 @@ static struct str patterns_text(struct ballot *b, const struct selector *s)
     return arena_copy(b->arena, buf_view(&out));
 }
 
-static struct str mismatch(struct ballot *b, const char *selector, struct str name,
-                           const struct selector *s)
+/* Of a name that a pattern with * would match but for one character: why it does not. */
+static struct str why_odd(struct ballot *b, struct str name, const struct selector *s)
 {
-    struct str shown = patterns_text(b, s);
-    return arena_printf(b->arena, "%s: %.*s does not match [%.*s]", selector, STR_FORMAT(name),
-                        STR_FORMAT(shown));
+    size_t at = 0;
+    while (at < name.size && !glob_is_odd(str_of(name.bytes + at, 1))) at++;
+    if (at == name.size) return STR("");
+    size_t end = at + 1;
+    while (end < name.size && ((unsigned char)name.bytes[end] & 0xC0) == 0x80) end++;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->globs[i].kind != GLOB_EXACT &&
+            glob_match_text(s->globs[i].kind, s->globs[i].text, name))
+            return arena_printf(b->arena,
+                                ": where a rule permits, a * takes only [A-Za-z0-9._:/@+-], and no "
+                                "\"%.*s\"",
+                                (int)(end - at), name.bytes + at);
+    return STR("");
+}
+
+static struct str mismatch(struct ballot *b, const char *selector, struct str name,
+                           const struct selector *s, bool folds)
+{
+    struct str shown = patterns_text(b, s), why = folds ? STR("") : why_odd(b, name, s);
+    return arena_printf(b->arena, "%s: %.*s does not match [%.*s]%.*s", selector, STR_FORMAT(name),
+                        STR_FORMAT(shown), STR_FORMAT(why));
 }
 
 static struct str role_names(struct ballot *b, const struct rule *rule)
@@ -47,13 +65,14 @@ static struct str why_not_subject(struct ballot *b, const struct rule *rule)
 {
     const struct policy_request *q = b->request;
     if (q->kind == SUBJECT_AGENT) {
-        if (rule->agents.count > 0) return mismatch(b, "agents", q->actor, &rule->agents);
+        if (rule->agents.count > 0)
+            return mismatch(b, "agents", q->actor, &rule->agents, rule->folds);
         return STR("the rule is for people only");
     }
     if (rule->role_count > 0)
         return arena_printf(b->arena, "roles: %.*s has none of [%.*s]", STR_FORMAT(q->user),
                             STR_FORMAT(role_names(b, rule)));
-    if (rule->users.count > 0) return mismatch(b, "users", q->user, &rule->users);
+    if (rule->users.count > 0) return mismatch(b, "users", q->user, &rule->users, rule->folds);
     return STR("the rule is for agents only");
 }
 
@@ -61,7 +80,8 @@ static struct str why_not_resource(struct ballot *b, const struct rule *rule)
 {
     if (str_is_absent(b->request->resource)) return STR("resources: the request names none");
     struct str shown = policy_resource_shown(b->set, b->request);
-    return mismatch(b, "resources", shown, &rule->resources);
+    bool is_hidden = !str_equal(shown, b->request->resource);
+    return mismatch(b, "resources", shown, &rule->resources, rule->folds || is_hidden);
 }
 
 /* ---- what applies ---- */
@@ -303,7 +323,7 @@ static void consider(struct ballot *b, const struct set_rule *r, struct nearest 
     struct finding finding = {0};
     b->purse = r->shadow ? PURSE_SHADOW : PURSE_VOTES;
     if (!is_about_it) {
-        c->why = mismatch(b, "actions", b->request->action, &r->rule->actions);
+        c->why = mismatch(b, "actions", b->request->action, &r->rule->actions, r->rule->folds);
     } else if (!rule_matches_subject(b, r)) {
         c->why = why_not_subject(b, r->rule);
     } else if (!rule_matches_resource(b, r->rule)) {

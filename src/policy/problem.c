@@ -91,14 +91,18 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
     text_copy(p->message, sizeof p->message, buf_view(&message));
 }
 
+/* The name in front is the end of the path; it may have a colon in it, so the longest counts. */
 const char *policy_problem_short(const struct policy_problem *p)
 {
     struct str path = str_from(p->path), message = str_from(p->message);
     size_t name = 0;
-    while (name < message.size && message.bytes[name] != ':') name++;
-    bool named = name > 0 && name + 1 < message.size && name <= path.size &&
-                 memcmp(message.bytes, path.bytes + (path.size - name), name) == 0;
-    return named ? p->message + name + 2 : p->message;
+    for (size_t i = 1; i + 1 < message.size && i <= path.size; i++) {
+        bool is_step = i == path.size || path.bytes[path.size - i - 1] == '.';
+        if (message.bytes[i] == ':' && message.bytes[i + 1] == ' ' && is_step &&
+            memcmp(message.bytes, path.bytes + (path.size - i), i) == 0)
+            name = i;
+    }
+    return name > 0 ? p->message + name + 2 : p->message;
 }
 
 static int problem_compare(const void *a, const void *b)

@@ -7,8 +7,10 @@ static const char *const document_keys[] = {"description", "mode",  "confidence"
 
 static void read_role(struct reader *r, const struct value *v, struct role *role)
 {
-    if (!str_is_name(v->node->json.key) || v->node->json.key.size > RULE_ID_MAX)
-        reader_complain_at_key(r, v, "a role's name is 1 to 64 letters, digits, '.', '_' and '-'");
+    if (!reader_is_role(v->node->json.key))
+        reader_complain_at_key(r, v,
+                               "a role's name is 1 to 64 letters, digits, '.', '_', '-', ':', '/', "
+                               "'@', and blanks inside");
     role->name = reader_copy(r, v->node->json.key);
     struct selector members = {0};
     if (!read_globs(r, v, false, &members)) return;

@@ -65,7 +65,7 @@ static bool read_role_names(struct reader *r, const struct value *v, size_t most
     for (const struct node *n = node_first(v->node); n != NULL && names != NULL;
          n = node_next(n), index++) {
         struct value item = value_element(v, n, index);
-        if (want_name(r, &item, RULE_ID_MAX, &names[count])) count++;
+        if (want_role(r, &item, &names[count])) count++;
     }
     *ret = names;
     *ret_count = count;

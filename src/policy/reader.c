@@ -174,6 +174,32 @@ bool want_name(struct reader *r, const struct value *v, size_t size_max, struct 
     return true;
 }
 
+bool reader_is_role(struct str name)
+{
+    if (name.size == 0 || name.size > RULE_ID_MAX || name.bytes[0] == ' ' ||
+        name.bytes[name.size - 1] == ' ')
+        return false;
+    for (size_t i = 0; i < name.size; i++)
+        if (strchr(":/@ ", name.bytes[i]) == NULL && !str_is_name(str_of(name.bytes + i, 1)))
+            return false;
+    return true;
+}
+
+bool want_role(struct reader *r, const struct value *v, struct str *ret)
+{
+    struct str text;
+    if (!want_text(r, v, RULE_ID_MAX, &text)) return false;
+    if (reader_is_role(text)) {
+        *ret = text;
+        return true;
+    }
+    reader_complain(r, v,
+                    "\"%.64s\" may only have letters, digits, '.', '_', '-', ':', '/', '@', and "
+                    "blanks inside",
+                    text.bytes);
+    return false;
+}
+
 bool want_number(struct reader *r, const struct value *v, double least, double most, double *ret)
 {
     if (v->node->bad) return false;

@@ -41,6 +41,9 @@ bool want_list(struct reader *r, const struct value *v, size_t count_max);
 /* Not empty, no U+0000, at most that many characters. The result is a copy in the document. */
 bool want_text(struct reader *r, const struct value *v, size_t characters_max, struct str *ret);
 bool want_name(struct reader *r, const struct value *v, size_t size_max, struct str *ret);
+/* The name of a role: 1 to 64 letters, digits and . _ - : / @, and blanks between them. */
+bool reader_is_role(struct str name);
+bool want_role(struct reader *r, const struct value *v, struct str *ret);
 bool want_number(struct reader *r, const struct value *v, double least, double most, double *ret);
 bool want_count(struct reader *r, const struct value *v, unsigned least, unsigned most,
                 unsigned *ret);

@@ -125,7 +125,7 @@ SMALL = "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow%s}\n"
     (", limit: {window: 0s, count: 1}", False), (", limit: {window: 1h, count: 1, per: agent}", False), (", when: ''", False),
     (", when: 5", False), (", review: {approvals: 17}", False), (", review: {approvals: 0}", False), (", review: {by: []}", False),
     (", compute: {tool: x}", False), (", confidence: {allow_at: 0.5}", False), (", confidence: {allow_at: 1.5, review_at: 0}", False),
-    (", users: []", False), (", roles: ['a b']", False), (", resources: ['']", False), (", reason: ''", False), (", colour: red", False),
+    (", users: []", False), (", roles: ['a,b']", False), (", resources: ['']", False), (", reason: ''", False), (", colour: red", False),
 ])
 def test_schema_and_loader_agree(more, wanted, tmp_path):
     text = SMALL % more

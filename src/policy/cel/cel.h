@@ -94,9 +94,12 @@ struct cel_zone;
 
 /* One value, cheap to copy; what it points at belongs to whoever made it. */
 struct cel_value {
-    uint8_t kind;     /* enum cel_kind */
-    uint8_t form;     /* enum cel_form; of an error: enum cel_fault */
-    uint16_t is_long; /* of a double: JSON_LONG, an integer that is no int or uint */
+    uint8_t kind; /* enum cel_kind */
+    uint8_t form; /* enum cel_form; of an error: enum cel_fault */
+    union {
+        uint16_t is_long; /* of a double: JSON_LONG, an integer that is no int or uint */
+        uint16_t kinds;   /* of an error CEL_FAULT_OVERLOAD: of what was given (cel_give_kinds) */
+    };
     uint32_t
         size; /* bytes, elements, or a timestamp's nanoseconds; of an error: place in the source */
     union {

@@ -480,6 +480,12 @@ static void ask_text(struct linter *l, const struct cel_node *n, bool negated)
     t.subject = subject_of(l, n->children[0]);
     t.literal = literal_of(n->children[1]);
     if (t.subject.path == NULL || str_is_absent(t.literal)) return;
+    if (n->count == 3) { /* glob(pattern, separator) is what is offered instead */
+        if (!negated && !t.subject.folded && has_letters(t.literal))
+            told(&t, CEL_REMARK_SLIPS, "%s is passed by another case; test %s.lowerAscii()",
+                 lint_excerpt_of(l, n).text, lint_excerpt_of(l, t.tested).text);
+        return;
+    }
     switch (t.subject.is_action ? FUNCTIONS : n->function) {
     case FUNCTION_GLOB: loose_glob(&t); break;
     case FUNCTION_STARTS_WITH: loose_start(&t); break;
@@ -512,7 +518,8 @@ static void ask_in(struct linter *l, const struct cel_node *n, bool negated)
 
 void lint_asked(struct linter *l, const struct cel_node *n, bool negated)
 {
-    if (n->kind != NODE_CALL || n->count != 2) return;
+    bool has_separator = lint_is_call(n, FUNCTION_GLOB) && n->count == 3;
+    if (n->kind != NODE_CALL || (n->count != 2 && !has_separator)) return;
     switch (n->function) {
     case FUNCTION_EQUAL:
     case FUNCTION_UNEQUAL: ask_equal(l, n, negated); return;

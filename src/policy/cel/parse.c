@@ -325,6 +325,13 @@ static struct cel_node *call_of(struct cel_parser *p, enum cel_function_id funct
     return node_close(p, n);
 }
 
+static void refuse_optional(struct cel_parser *p)
+{
+    cel_problem_add(p->problems, p->text, p->token.offset,
+                    "optionals (a.?b, a[?b], optional.of(a)) are not offered; write "
+                    "has(a.b) ? a.b : \"\"");
+}
+
 static struct cel_node *parse_member(struct cel_parser *p)
 {
     struct cel_node *n = parse_primary(p);
@@ -332,12 +339,19 @@ static struct cel_node *parse_member(struct cel_parser *p)
         uint32_t place = p->token.offset;
         if (accept(p, TOKEN_POINT)) {
             if (p->token.kind != TOKEN_IDENT) {
-                expected(p, "the name of a field");
+                if (p->token.kind == TOKEN_QUESTION)
+                    refuse_optional(p);
+                else
+                    expected(p, "the name of a field");
                 recover(p);
                 return n;
             }
             n = parse_named(p, n, false, n->from);
         } else if (accept(p, TOKEN_OPEN_BRACKET)) {
+            if (p->token.kind == TOKEN_QUESTION) {
+                refuse_optional(p);
+                step(p);
+            }
             struct cel_node *key = parse_expression(p);
             expect(p, TOKEN_CLOSE_BRACKET);
             n = call_of(p, FUNCTION_INDEX, place, n, key);

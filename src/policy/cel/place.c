@@ -4,12 +4,56 @@
 
 static struct cel_value spent(void) { return cel_fail(CEL_FAULT_COST, NULL); }
 
+/* `live[i]`: the pattern up to i has been matched by what has been read. */
+static void follow_stars(struct str pattern, bool *live)
+{
+    for (size_t i = 0; i < pattern.size; i++)
+        if (live[i] && pattern.bytes[i] == '*') live[i + 1] = true;
+}
+
+/* A star by itself keeps to its part between separators, two take anything. */
+static bool glob_in_parts(struct str pattern, struct str text, char separator, bool *live,
+                          bool *next)
+{
+    memset(live, 0, pattern.size + 1);
+    live[0] = true;
+    follow_stars(pattern, live);
+    for (size_t at = 0; at < text.size; at++) {
+        char c = text.bytes[at];
+        memset(next, 0, pattern.size + 1);
+        for (size_t i = 0; i < pattern.size; i++) {
+            bool is_star = pattern.bytes[i] == '*';
+            bool is_double = is_star && ((i > 0 && pattern.bytes[i - 1] == '*') ||
+                                         (i + 1 < pattern.size && pattern.bytes[i + 1] == '*'));
+            if (!live[i]) continue;
+            if (is_star && (is_double || c != separator)) next[i] = true;
+            if (!is_star && pattern.bytes[i] == c) next[i + 1] = true;
+        }
+        follow_stars(pattern, next);
+        bool *swap = live;
+        live = next;
+        next = swap;
+    }
+    return live[pattern.size];
+}
+
+/* text.glob(pattern), and text.glob(pattern, separator). */
 struct cel_value place_glob(struct cel_meter *m, const struct cel_value *a, uint32_t count)
 {
-    (void)count;
     if (a[0].kind != CEL_STRING || a[1].kind != CEL_STRING) return cel_no_overload();
-    if (!cel_pay(m, 1 + (uint64_t)a[0].size * (1 + a[1].size / 8) / 2)) return spent();
-    return cel_bool(str_glob(cel_text(a[1]), cel_text(a[0]), false));
+    struct str text = cel_text(a[0]), pattern = cel_text(a[1]);
+    if (count == 2) {
+        if (!cel_pay(m, 1 + (uint64_t)text.size * (1 + pattern.size / 8) / 2)) return spent();
+        return cel_bool(str_glob(pattern, text, false));
+    }
+    if (a[2].kind != CEL_STRING) return cel_no_overload();
+    struct str separator = cel_text(a[2]);
+    if (separator.size != 1 || separator.bytes[0] == '*')
+        return cel_fail_text(m, CEL_FAULT_ARGUMENT, separator);
+    if (!cel_pay(m, ((uint64_t)text.size + 1) * (1 + (uint64_t)pattern.size))) return spent();
+    bool *live = cel_take(m, pattern.size + 1), *next = cel_take(m, pattern.size + 1);
+    if (live == NULL || next == NULL) return cel_fail(CEL_FAULT_MEMORY, NULL);
+    return cel_bool(glob_in_parts(pattern, text, separator.bytes[0], live, next));
 }
 
 /* ---- paths ---- */

@@ -231,6 +231,14 @@ void cel_put_error(struct buf *out, struct cel_value error)
     check(error.kind == CEL_ERROR && error.form < sizeof sentences / sizeof sentences[0]);
     buf_put(out, str_from(sentences[error.form]));
     if (error.texts != NULL) buf_printf(out, ": %.*s", STR_FORMAT(*error.texts));
+    if (error.form == CEL_FAULT_OVERLOAD && error.kinds != 0) {
+        buf_put_literal(out, " for (");
+        for (unsigned i = 0; i < 3 && error.kinds >> (5 * i) != 0; i++) {
+            if (i > 0) buf_put_literal(out, ", ");
+            buf_put(out, str_from(cel_kind_name((enum cel_kind)(error.kinds >> (5 * i) & 31))));
+        }
+        buf_put_byte(out, ')');
+    }
     if (error.size >> 16 > 1)
         buf_printf(out, " (at line %u, column %u)", error.size >> 16, error.size & 0xFFFF);
     else if (error.size > 0)

@@ -167,7 +167,10 @@ static void put_cut(struct buf *out, struct str text, size_t most)
 static void put_error(struct buf *out, struct cel_value error, bool hidden)
 {
     error.size = 0; /* its place is in the part, not in the text that the author knows */
-    if (hidden) error.texts = NULL;
+    if (hidden) {
+        error.texts = NULL;
+        error.kinds = 0;
+    }
     cel_put_error(out, error);
 }
 

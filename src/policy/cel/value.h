@@ -89,6 +89,17 @@ static inline struct cel_value cel_fail(enum cel_fault fault, const struct str *
     return (struct cel_value){.kind = CEL_ERROR, .form = (uint8_t)fault, .texts = about};
 }
 static inline bool cel_is_error(struct cel_value v) { return v.kind == CEL_ERROR; }
+/* An error with the kinds of the first three values that it was given, five bits each: as text
+ * they would cost memory where && or || may absorb the error. */
+static inline struct cel_value cel_give_kinds(struct cel_value error, const struct cel_value *given,
+                                              uint32_t count)
+{
+    if (error.kind != CEL_ERROR || error.form != CEL_FAULT_OVERLOAD) return error;
+    for (uint32_t i = 0; i < count && i < 3; i++)
+        error.kinds = (uint16_t)(error.kinds | given[i].kind << (5 * i));
+    return error;
+}
+_Static_assert(CEL_KINDS <= 32, "a kind has five bits in an error");
 static inline bool cel_is_limit(struct cel_value v)
 {
     return v.kind == CEL_ERROR && v.form >= CEL_FAULT_COST;

@@ -39,12 +39,17 @@ struct vm {
 
 /* ---- pieces of instructions ---- */
 
+static struct cel_value no_overload_for(struct cel_value given)
+{
+    return cel_give_kinds(cel_no_overload(), &given, 1);
+}
+
 /* Why there is no such field: of a variable that is not bound, of what is no map, or of a map. */
 static __attribute__((noinline)) struct cel_value no_field(const struct vm *vm, unsigned kind,
                                                            uint32_t name)
 {
     if (kind == CEL_ABSENT) return cel_fail(CEL_FAULT_REFERENCE, NULL);
-    if (kind != CEL_MAP) return cel_no_overload();
+    if (kind != CEL_MAP) return no_overload_for((struct cel_value){.kind = (uint8_t)kind});
     return cel_fail(CEL_FAULT_KEY, &vm->program->names[name]);
 }
 
@@ -94,7 +99,8 @@ static inline struct cel_value call_function(struct vm *vm, const struct cel_ins
     for (unsigned n = 0; n < i->a; n++)
         if (a[n].kind == CEL_STRING || a[n].kind == CEL_BYTES) cost += a[n].size / 16;
     if (unlikely(!cel_pay(&vm->meter, cost))) return cel_fail(CEL_FAULT_COST, NULL);
-    return cel_functions[i->b].code(&vm->meter, a, i->a);
+    struct cel_value result = cel_functions[i->b].code(&vm->meter, a, i->a);
+    return unlikely(result.kind == CEL_ERROR) ? cel_give_kinds(result, a, i->a) : result;
 }
 
 static struct cel_value compare(struct vm *vm, struct cel_value a, struct cel_value b,
@@ -106,7 +112,8 @@ static struct cel_value compare(struct vm *vm, struct cel_value a, struct cel_va
         return cel_fail(CEL_FAULT_COST, NULL);
     if (cel_compare(a, b, &order, &unordered))
         return cel_bool((mask >> (order < 0 ? 0 : order > 0 ? 2 : 1) & 1) != 0);
-    return unordered ? cel_bool(false) : cel_no_overload();
+    if (unordered) return cel_bool(false);
+    return cel_give_kinds(cel_no_overload(), (struct cel_value[]){a, b}, 2);
 }
 
 static inline bool orders_as(double a, double b, unsigned mask)
@@ -138,9 +145,9 @@ static struct cel_value join(struct cel_value left, struct cel_value right, bool
 {
     if (right.kind == CEL_BOOL && right.boolean == deciding) return right;
     if (cel_is_error(left)) return left;
-    if (left.kind != CEL_BOOL) return cel_no_overload();
+    if (left.kind != CEL_BOOL) return no_overload_for(left);
     if (cel_is_error(right) || right.kind == CEL_BOOL) return right;
-    return cel_no_overload();
+    return no_overload_for(right);
 }
 
 static struct cel_value make_list(struct vm *vm, const struct cel_value *from, uint32_t count)
@@ -160,7 +167,7 @@ static struct cel_value make_map(struct vm *vm, const struct cel_value *from, ui
 static struct cel_value start_walk(struct vm *vm, struct walk_state *w, struct cel_value over,
                                    unsigned keeps, const struct cel_walk_plan *plan)
 {
-    if (over.kind != CEL_LIST && over.kind != CEL_MAP) return cel_no_overload();
+    if (over.kind != CEL_LIST && over.kind != CEL_MAP) return no_overload_for(over);
     *w = (struct walk_state){.walk = cel_walk_start(over), .plan = plan};
     if (keeps == 0) return over;
     w->kept = cel_take_values(&vm->meter, (size_t)over.size * keeps);
@@ -197,7 +204,8 @@ static bool accumulate(struct cel_value *accumulator, struct cel_value turn, boo
         *accumulator = turn;
         return true;
     }
-    if (!cel_is_error(*accumulator)) *accumulator = cel_is_error(turn) ? turn : cel_no_overload();
+    if (!cel_is_error(*accumulator))
+        *accumulator = cel_is_error(turn) ? turn : no_overload_for(turn);
     return false;
 }
 
@@ -254,7 +262,8 @@ static struct cel_value placed(struct vm *vm, uint32_t at, struct cel_value erro
     } while (0)
 #define FAIL(error)                                                                                \
     do {                                                                                           \
-        *++top = (error);                                                                          \
+        struct cel_value failure_ = (error);                                                       \
+        *++top = failure_;                                                                         \
         goto failed;                                                                               \
     } while (0)
 
@@ -375,12 +384,12 @@ IN_SET:
     *top = cel_set_has(p->sets[i->b], &vm.meter, top);
     GO_ON_UNLESS_FAILED;
 NOT:
-    *top = likely(top->kind == CEL_BOOL) ? cel_bool(!top->boolean) : cel_no_overload();
+    *top = likely(top->kind == CEL_BOOL) ? cel_bool(!top->boolean) : no_overload_for(*top);
     GO_ON_UNLESS_FAILED;
 JUMP:
     GO_TO(i->c);
 BRANCH:
-    if (unlikely(top->kind != CEL_BOOL)) FAIL(cel_no_overload());
+    if (unlikely(top->kind != CEL_BOOL)) FAIL(no_overload_for(*top));
     if ((top--)->boolean) GO_ON;
     GO_TO(i->c);
 AND_TEST:
@@ -437,11 +446,11 @@ EXISTS_STEP:
     GO_ON;
 ONE_STEP:
     top--;
-    if (unlikely(top[1].kind != CEL_BOOL)) FAIL(cel_no_overload());
+    if (unlikely(top[1].kind != CEL_BOOL)) FAIL(no_overload_for(top[1]));
     top->integer += top[1].boolean;
     GO_TO(i->c);
 FILTER:
-    if (unlikely(top->kind != CEL_BOOL)) FAIL(cel_no_overload());
+    if (unlikely(top->kind != CEL_BOOL)) FAIL(no_overload_for(*top));
     if ((top--)->boolean) GO_ON;
     GO_TO(i->c);
 APPEND:

@@ -197,12 +197,12 @@ static void what_cannot_be_read_is_an_error(void **state)
     (void)state;
     gives("url(args.name).getHost() == ''",
           "error: the text cannot be read as that: M\xC3\xBCller (at column 1)");
-    gives("url(args.amount).getHost() == ''", "error: no such overload (at column 1)");
+    gives("url(args.amount).getHost() == ''", "error: no such overload for (double) (at column 1)");
     gives("ip(args.name).isPrivate()",
           "error: the text cannot be read as that: M\xC3\xBCller (at column 1)");
     gives("ip('10.0.0.256')", "1:4: this is no address (10.0.0.1, 2001:db8::1)");
-    gives("args.amount.getHost()", "error: no such overload (at column 13)");
-    gives("args.amount.isPrivate()", "error: no such overload (at column 13)");
+    gives("args.amount.getHost()", "error: no such overload for (double) (at column 13)");
+    gives("args.amount.isPrivate()", "error: no such overload for (double) (at column 13)");
 }
 
 /* ---- addresses ---- */

@@ -81,6 +81,10 @@ static void what_is_missing_is_named(void **state)
     gives("(1 + 2", "1:7: the expression ends where \")\" is expected");
     gives("[1, 2", "1:6: the expression ends where \"]\" is expected");
     gives("true ? 1", "1:9: the expression ends where \":\" is expected");
+    gives("args.?name", "1:6: optionals (a.?b, a[?b], optional.of(a)) are not offered; write "
+                        "has(a.b) ? a.b : \"\"");
+    gives("args[?'name']", "1:6: optionals (a.?b, a[?b], optional.of(a)) are not offered; write "
+                           "has(a.b) ? a.b : \"\"");
     gives("args.", "1:6: the expression ends where the name of a field is expected");
     gives("1 2", "1:3: an operator or the end is expected here, not \"2\"");
     gives("1)", "1:2: an operator or the end is expected here, not \")\"");

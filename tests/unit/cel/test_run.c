@@ -50,9 +50,9 @@ static void order_is_defined_for_what_has_one(void **state)
     gives("'a' < 'b' && 'Z' < 'a' && '\xC3\xBC' > 'z'", "true");
     gives("b'a' < b'ab'", "true");
     gives("false < true", "true");
-    gives("args.list < args.list", "error: no such overload (at column 11)");
-    gives_unchecked("[1] < [2]", "error: no such overload (at column 5)");
-    gives("args.name < 1", "error: no such overload (at column 11)");
+    gives("args.list < args.list", "error: no such overload for (list, list) (at column 11)");
+    gives_unchecked("[1] < [2]", "error: no such overload for (list, list) (at column 5)");
+    gives("args.name < 1", "error: no such overload for (string, int) (at column 11)");
 }
 
 static void errors_are_absorbed_by_and_and_or(void **state)
@@ -69,7 +69,7 @@ static void errors_are_absorbed_by_and_and_or(void **state)
     gives("(args.no == 1 || args.yes == true) && args.amount > 1", "true");
     gives("[0].all(x, args.no == x || true) && [1].exists(x, args.no == x || x == 1)", "true");
     gives_unchecked("'horses' || true", "true");
-    gives_unchecked("'horses' && true", "error: no such overload (at column 10)");
+    gives_unchecked("'horses' && true", "error: no such overload for (string) (at column 10)");
     gives_unchecked("unknown || true", "true");
     gives_unchecked("f(1) || false", "error: no such function: f (at column 1)");
     gives("1 / 0 == 1 ? true : true", "error: division by zero (at column 3)");
@@ -96,8 +96,8 @@ static void macros_go_over_lists_and_maps(void **state)
     gives("{'a': 1, 'b': 2}.transformMap(k, v, v > 1, k + 'x')", "{\"b\": \"bx\"}");
     gives("[2, 4].transformList(i, v, v * i)", "[0, 4]");
     gives("cel.bind(x, 2, cel.bind(y, x + 1, [x, y]))", "[2, 3]");
-    gives("args.amount.all(x, true)", "error: no such overload (at column 13)");
-    gives("args.list.all(x, x)", "error: no such overload (at column 11)");
+    gives("args.amount.all(x, true)", "error: no such overload for (double) (at column 13)");
+    gives("args.list.all(x, x)", "error: no such overload for (double) (at column 11)");
 }
 
 static void fields_and_elements_are_found(void **state)
@@ -107,12 +107,12 @@ static void fields_and_elements_are_found(void **state)
     gives("args['map']['a'].b", "[7.0]");
     gives("has(args.map.a) && !has(args.map.x)", "true");
     gives("has(args.none)", "true");
-    gives("has(args.amount.x)", "error: no such overload (at column 1)");
+    gives("has(args.amount.x)", "error: no such overload for (double) (at column 1)");
     gives("args.map.x", "error: no such key: x (at column 10)");
     gives("args.list[4]", "error: index out of range (at column 10)");
     gives("args.list[-1]", "error: index out of range (at column 10)");
     gives("[7, 8][dyn(1.0)] + [7, 8][dyn(0u)]", "15");
-    gives("[7, 8][dyn(0.5)]", "error: no such overload (at column 7)");
+    gives("[7, 8][dyn(0.5)]", "error: no such overload for (list, double) (at column 7)");
     gives("{1: 'a', 2u: 'b', true: 'c'}[dyn(1.0)]", "\"a\"");
     gives("{1: 'a'}[2]", "error: no such key: 2 (at column 9)");
     gives("{'a': 1, 'a': 2}", "error: a key is there twice (at column 1)");
@@ -157,7 +157,7 @@ static void json_numbers_keep_what_a_double_cannot_hold(void **state)
     gives("args.big == 9007199254740993 && type(args.big) == int", "true");
     gives("args.huge == 18446744073709551615u && type(args.huge) == uint", "true");
     gives("args.amount * 2.0", "240.0");
-    gives("args.amount * 2", "error: no such overload (at column 13)");
+    gives("args.amount * 2", "error: no such overload for (double, int) (at column 13)");
     gives("args.amount > 0 && args.amount <= 500", "true");
 }
 
@@ -213,9 +213,9 @@ static void the_math_extension_counts(void **state)
     gives("['', 'abcdefgh', 'Müller-Straße', 'é€𝄞é€𝄞é', '🙂🙃🙂🙃'].map(t, "
           "size(t))",
           "[0, 8, 13, 7, 4]");
-    gives("duration(dyn(5))", "error: no such overload (at column 1)");
+    gives("duration(dyn(5))", "error: no such overload for (int) (at column 1)");
     gives("math.bitShiftLeft(1u, -1)", "error: an argument that is not taken (at column 6)");
-    gives("math.ceil(dyn(1))", "error: no such overload (at column 6)");
+    gives("math.ceil(dyn(1))", "error: no such overload for (int) (at column 6)");
     gives("math.greatest([])", "error: an argument that is not taken (at column 6)");
 }
 
@@ -223,10 +223,10 @@ static void what_is_unknown_is_a_runtime_error_without_the_check(void **state)
 {
     (void)state;
     gives_unchecked("x", "error: no such variable: x (at column 1)");
-    gives_unchecked("-(42u)", "error: no such overload (at column 1)");
-    gives_unchecked("!0", "error: no such overload (at column 1)");
+    gives_unchecked("-(42u)", "error: no such overload for (uint) (at column 1)");
+    gives_unchecked("!0", "error: no such overload for (int) (at column 1)");
     gives_unchecked("true ? 'cows' : 17", "\"cows\"");
-    gives_unchecked("'cows' ? false : 17", "error: no such overload (at column 8)");
+    gives_unchecked("'cows' ? false : 17", "error: no such overload for (string) (at column 8)");
     gives_unchecked("contains('a', 'b')", "error: no such overload: contains (at column 1)");
     gives_unchecked("'a'.matches('(')", "error: an argument that is not taken: ( (at column 13)");
 }

@@ -78,7 +78,7 @@ static void texts_are_made_from_texts(void **state)
           "''.split('') + ''.split(',')",
           "[\"a\", \"b\", \"c\", \"a\", \"b,c\", \"a\", \"bc\", \"\"]");
     gives("['x', 'y'].join('-') + [].join() + roles.join('+')", "\"x-ysupport+finance\"");
-    gives("args.list.join()", "error: no such overload (at column 11)");
+    gives("args.list.join()", "error: no such overload for (list) (at column 11)");
     gives("'\\u0085\\u00a0 \\ttext\\u2029\\u3000'.trim()", "\"text\"");
     gives("'\\u200btext\\ufeff'.trim() == '\\u200btext\\ufeff'", "true");
     gives("strings.quote('a\"\\n\\\\\xF0\x9F\x98\x80')",
@@ -110,11 +110,12 @@ static void format_refuses_what_a_clause_does_not_take(void **state)
     gives("'%'.format([1])", "error: an argument that is not taken: % (at column 5)");
     gives("'%.101f'.format([1])", "error: an argument that is not taken: %.101f (at column 10)");
     gives("'%d %d'.format([1])", "error: index out of range (at column 9)");
-    gives("'%d'.format(['a'])", "error: no such overload (at column 6)");
-    gives("'%b'.format(['a'])", "error: no such overload (at column 6)");
-    gives("'%x'.format([0.5])", "error: no such overload (at column 6)");
-    gives("'%e'.format([null])", "error: no such overload (at column 6)");
-    gives("'%s'.format([cidr('10.0.0.0/8')])", "error: no such overload (at column 6)");
+    gives("'%d'.format(['a'])", "error: no such overload for (string, list) (at column 6)");
+    gives("'%b'.format(['a'])", "error: no such overload for (string, list) (at column 6)");
+    gives("'%x'.format([0.5])", "error: no such overload for (string, list) (at column 6)");
+    gives("'%e'.format([null])", "error: no such overload for (string, list) (at column 6)");
+    gives("'%s'.format([cidr('10.0.0.0/8')])",
+          "error: no such overload for (string, list) (at column 6)");
 }
 
 static void globs_are_anchored(void **state)
@@ -126,7 +127,56 @@ static void globs_are_anchored(void **state)
           "!'axb'.glob('a.b')",
           "true");
     gives("action.glob('issue_*')", "true");
-    gives("args.amount.glob('*')", "error: no such overload (at column 13)");
+    gives("args.amount.glob('*')", "error: no such overload for (double, string) (at column 13)");
+}
+
+static void a_star_keeps_to_its_part_where_a_separator_is_given(void **state)
+{
+    (void)state;
+    gives("'/companies/7/subscription'.glob('/companies/*/subscription', '/')", "true");
+    gives("'/companies/7/roles/8/subscription'.glob('/companies/*/subscription', '/')", "false");
+    gives("'/companies/7/roles/8/subscription'.glob('/companies/*/subscription')", "true");
+    gives("'/companies/7/roles/8/subscription'.glob('/companies/**/subscription', '/')", "true");
+    gives("'a.b.c'.glob('a.*.c', '.') && !'a.b.b.c'.glob('a.*.c', '.')", "true");
+    gives("'abc'.glob('*b*', '/') && ''.glob('*', '/') && !'/'.glob('*', '/')", "true");
+    gives("args.name.glob('*', '')", "error: an argument that is not taken:  (at column 11)");
+    gives("args.name.glob('*', '//')", "error: an argument that is not taken: // (at column 11)");
+}
+
+/* Slowly and plainly: what `pattern` takes of `text`, by trying. */
+static bool reference_glob(const char *pattern, const char *text)
+{
+    if (*pattern == '\0') return *text == '\0';
+    if (*pattern != '*') return *pattern == *text && reference_glob(pattern + 1, text + 1);
+    bool is_double = pattern[1] == '*';
+    while (pattern[1] == '*') pattern++;
+    for (;; text++) {
+        if (reference_glob(pattern + 1, text)) return true;
+        if (*text == '\0' || (!is_double && *text == '/')) return false;
+    }
+}
+
+static void a_glob_with_a_separator_is_what_trying_says(void **state)
+{
+    enum { TRIES = 4000 };
+    uint64_t random = 20261126;
+    (void)state;
+    for (unsigned i = 0; i < TRIES; i++) {
+        char pattern[9], text[9], expression[96];
+        size_t sizes[2];
+        for (unsigned k = 0; k < 2; k++) {
+            char *to = k == 0 ? pattern : text;
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            sizes[k] = random >> 33 & 7;
+            for (size_t n = 0; n < sizes[k]; n++) {
+                random = random * 6364136223846793005u + 1442695040888963407u;
+                to[n] = (k == 0 ? "ab/*" : "abb/")[random >> 33 & 3];
+            }
+            to[sizes[k]] = '\0';
+        }
+        snprintf(expression, sizeof expression, "'%s'.glob('%s', '/')", text, pattern);
+        gives(expression, reference_glob(pattern, text) ? "true" : "false");
+    }
 }
 
 static void addresses_are_looked_for_in_ranges(void **state)
@@ -282,6 +332,8 @@ int main(void)
         cmocka_unit_test(format_writes_every_clause),
         cmocka_unit_test(format_refuses_what_a_clause_does_not_take),
         cmocka_unit_test(globs_are_anchored),
+        cmocka_unit_test(a_star_keeps_to_its_part_where_a_separator_is_given),
+        cmocka_unit_test(a_glob_with_a_separator_is_what_trying_says),
         cmocka_unit_test(addresses_are_looked_for_in_ranges),
         cmocka_unit_test(paths_are_normalised_below_their_root),
         cmocka_unit_test(paths_that_leave_their_root_are_errors),

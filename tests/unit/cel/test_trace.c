@@ -99,8 +99,10 @@ static void a_failure_is_told_where_it_was_made(void **state)
 {
     (void)state;
     tells("{}", "args.amount > 500", "args.amount > 500 → no such key: amount");
-    tells("{\"n\":2}", "args.n * 2 > 5", "args.n * 2 → 2.0 * 2 → no such overload");
-    tells("{\"n\":\"x\"}", "args.n > 5 && args.n < 9", "args.n > 5 → \"x\" > 5 → no such overload");
+    tells("{\"n\":2}", "args.n * 2 > 5",
+          "args.n * 2 → 2.0 * 2 → no such overload for (double, int)");
+    tells("{\"n\":\"x\"}", "args.n > 5 && args.n < 9",
+          "args.n > 5 → \"x\" > 5 → no such overload for (string, int)");
     tells(
         "{\"p\":\"/etc/passwd\"}", "path_under('/sandbox', args.p) != ''",
         "path_under('/sandbox', args.p) → path_under('/sandbox', \"/etc/passwd\") → the path leaves its root: /etc/passwd");

@@ -146,6 +146,9 @@ static void a_deny_by_exact_type_or_case_is_told_with_the_safe_form(void **state
          "args.sql.lowerAscii().contains(\"drop\")", "\"args\":{\"sql\":\"DROP x\"}"},
         {"deny", "args.sql.matches(\"drop\")", "begin the pattern with (?i)",
          "args.sql.matches(\"(?i)drop\")", "\"args\":{\"sql\":\"DROP x\"}"},
+        {"deny", "args.path.glob(\"/a/*/Roles\", \"/\")", "test args.path.lowerAscii()",
+         "args.path.lowerAscii().glob(\"/a/*/roles\", \"/\")",
+         "\"args\":{\"path\":\"/a/7/ROLES\"}"},
         {"deny", "args.approver == acting_for",
          "write args.approver.lowerAscii() == acting_for.lowerAscii()",
          "args.approver.lowerAscii() == acting_for.lowerAscii()",
@@ -255,6 +258,7 @@ static void what_is_safe_or_meant_so_is_not_told(void **state)
         {"allow", "args.list.all(i, i.currency == args.currency)", NULL, NULL, NULL},
         {"allow", "args.user == acting_for", NULL, NULL, NULL},
         {"allow", "action.glob(\"pay*\")", NULL, NULL, NULL},
+        {"allow", "resource.id.glob(\"/companies/*/subscription\", \"/\")", NULL, NULL, NULL},
         {"allow", "args.host.endsWith(\".corp.example\") && args.mail.endsWith(\"@corp.example\")",
          NULL, NULL, NULL},
     };

@@ -546,6 +546,55 @@ static void a_test_says_when_it_is_asked_and_of_which_tenant(void **state)
 }
 
 /* To an editor each of these is one line, or one comment. */
+static void a_role_may_be_named_as_other_systems_name_it(void **state)
+{
+    static const char *const good[] = {"role:test-role", "a/b/c", "group@corp.example",
+                                       "Site Admins",    "a",     "x: y"};
+    static const char *const bad[] = {" a", "a ", "a,b", "a;b", "a*", "a\\tb", "(a)", "a|b"};
+    char text[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        snprintf(
+            text, sizeof text,
+            "{\"roles\":{\"%s\":[\"carol\"]},\"rules\":[{\"id\":\"r\",\"roles\":[\"%s\"],"
+            "\"actions\":[\"pay\"],\"decision\":\"human_review\",\"review\":{\"by\":[\"%s\"]}}],"
+            "\"tests\":[{\"request\":{\"user_id\":\"carol\",\"action\":\"pay\"},"
+            "\"expect\":\"human_review\",\"rule\":\"review:r\"}]}",
+            good[i], good[i], good[i]);
+        policy_document_release(load_named("doc", text));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(text, sizeof text, "{\"roles\":{\"%s\":[\"carol\"]}}", bad[i]);
+        struct policy_problems p = refused(text);
+        assert_true(has_problem(&p, "a role's name is 1 to 64 letters"));
+    }
+}
+
+static void a_problem_without_its_name_is_whole(void **state)
+{
+    static const struct {
+        const char *path, *message, *told;
+    } rows[] = {
+        {"roles.role:test-role", "role:test-role: is empty", "is empty"},
+        {"roles.a: b", "a: b: is empty", "is empty"},
+        {"roles.role:test-role[0]", "role:test-role[0]: is empty", "is empty"},
+        {"rules[2].decision", "decision: \"alow\" is not one of allow",
+         "\"alow\" is not one of allow"},
+        {"rules[2].review.by[0]", "by[0]: must not be empty", "must not be empty"},
+        {"rules[2]", "rules[2]: decision: x", "decision: x"},
+        {"rules[0].when", "1:2: slip", "1:2: slip"},
+        {"roles.xrole", "role: is empty", "role: is empty"},
+        {"", "is empty: write", "is empty: write"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct policy_problem p = {0};
+        snprintf(p.path, sizeof p.path, "%s", rows[i].path);
+        snprintf(p.message, sizeof p.message, "%s", rows[i].message);
+        assert_string_equal(policy_problem_short(&p), rows[i].told);
+    }
+}
+
 static void a_line_break_that_nobody_sees_is_refused(void **state)
 {
     (void)state;
@@ -635,6 +684,8 @@ int main(void)
         cmocka_unit_test(a_gate_has_both_its_thresholds_and_nothing_else),
         cmocka_unit_test(names_of_policies_are_short_and_plain),
         cmocka_unit_test(a_test_says_when_it_is_asked_and_of_which_tenant),
+        cmocka_unit_test(a_role_may_be_named_as_other_systems_name_it),
+        cmocka_unit_test(a_problem_without_its_name_is_whole),
         cmocka_unit_test(a_line_break_that_nobody_sees_is_refused),
         cmocka_unit_test(words_are_told_from_other_values_and_other_letters),
         cmocka_unit_test(a_document_is_not_to_blame_where_memory_runs_out),

@@ -49,6 +49,11 @@ static void every_rule_is_explained_whether_it_applies_or_not(void **state)
                                       "was given, and rule e asks for one.");
     assert_string_equal(told.whys[5], "doc/f: the rule is for people only");
     assert_true(told.applies[3] && told.applies[4] && !told.applies[2]);
+    q.resource = STR("db:a?q=1");
+    told = explain(&t, &q);
+    assert_string_equal(
+        told.whys[2], "doc/c: resources: db:a?q=1 does not match [db:*]: where a rule permits, a * "
+                      "takes only [A-Za-z0-9._:/@+-], and no \"?\"");
     q = user_request("dave", "get_x");
     q.resource = STR("file:1");
     told = explain(&t, &q);
