@@ -100,6 +100,21 @@ void arena_reset(struct arena *a)
     a->overflow = false;
 }
 
+struct arena arena_begin_aside(struct arena *a, size_t limit_bytes)
+{
+    struct arena before = *a;
+    a->limit_bytes = a->taken_bytes + limit_bytes;
+    a->overflow = false;
+    return before;
+}
+
+void arena_end_aside(struct arena *a, const struct arena *before)
+{
+    chunks_free(before->current->next);
+    before->current->next = NULL;
+    *a = *before;
+}
+
 static bool arena_grow(struct arena *a, size_t size)
 {
     size_t left = a->limit_bytes - a->taken_bytes;

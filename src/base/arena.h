@@ -31,6 +31,12 @@ void arena_prefer_huge(struct arena *a);
 void arena_fini(struct arena *a);
 void arena_reset(struct arena *a); /* keeps the first chunk, frees the rest */
 
+/* Work whose memory must not be missed by anybody else: what is taken after arena_begin_aside()
+ * counts against `limit_bytes` of its own. arena_end_aside() frees all of it and leaves the arena
+ * as it was, its overflow included. Such works may be nested. */
+struct arena arena_begin_aside(struct arena *a, size_t limit_bytes);
+void arena_end_aside(struct arena *a, const struct arena *before);
+
 /* `size` zeroed bytes aligned to 16, or NULL (and a->overflow) where the limit is reached. */
 void *arena_take(struct arena *a, size_t size);
 /* The same, not zeroed, aligned to 1: for bytes that are written at once. */

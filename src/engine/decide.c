@@ -160,6 +160,8 @@ static struct str scope_json(struct decision *d)
     return kept(d, &b);
 }
 
+static const struct str would_have_key = STR(",\"would_have\":");
+
 static struct str would_have_json(struct decision *d)
 {
     const struct policy_outcome *o = &d->outcome;
@@ -442,6 +444,14 @@ static struct str encode(struct decision *d, const struct event *e)
     return event_kept(d, &b);
 }
 
+/* Whether the record is small enough without what only shadow documents add, which is told where
+ * there is room and decides nothing. */
+static bool fits(const struct event *e, struct str record)
+{
+    size_t told = str_is_absent(e->would_have) ? 0 : would_have_key.size + e->would_have.size;
+    return record.size - told <= LIMIT_EVENT_BYTES;
+}
+
 static struct sha256 hash_outcome(struct decision *d, struct str record,
                                   const struct event_outcome *outcome)
 {
@@ -494,19 +504,22 @@ static struct str encode_within_limit(struct decision *d)
 {
     struct event *e = &d->event;
     struct str record = encode_hashed(d);
-    if (record.size <= LIMIT_EVENT_BYTES) return record;
-    if (d->outcome.verdict == VERDICT_HUMAN_REVIEW || e->safe_args.size > LIMIT_EVENT_BYTES / 2) {
+    if (d->arena->overflow || record.size <= LIMIT_EVENT_BYTES) return record;
+    bool is_review = d->outcome.verdict == VERDICT_HUMAN_REVIEW;
+    if (!fits(e, record) && (is_review || e->safe_args.size > LIMIT_EVENT_BYTES / 2)) {
         deny_unrecordable(d);
         record = encode_hashed(d);
     }
     struct str *payload[] = {&e->args, &e->context, &e->resource_properties};
-    for (size_t i = 0; i < sizeof payload / sizeof *payload && record.size > LIMIT_EVENT_BYTES;
-         i++) {
+    for (size_t i = 0; i < sizeof payload / sizeof *payload && !fits(e, record); i++) {
         if (str_is_absent(*payload[i])) continue;
         *payload[i] = omitted(d, *payload[i]);
         record = encode(d, e);
     }
-    return record;
+    if (record.size <= LIMIT_EVENT_BYTES || str_is_absent(e->would_have)) return record;
+    d->outcome.has_would_have = false;
+    e->would_have = (struct str){0};
+    return encode(d, e);
 }
 
 /* The queue's own event of a new review: the same request and outcome under its own id and kind. */
@@ -615,7 +628,7 @@ static void time_taken(struct decision *d)
     d->event.has_latency_ms = true;
 }
 
-enum err decide_settle(struct decision *d, struct fault *f)
+static void settle(struct decision *d)
 {
     describe_outcome(d);
     describe_review(d);
@@ -624,7 +637,41 @@ enum err decide_settle(struct decision *d, struct fault *f)
     d->record = encode_within_limit(d);
     d->beside = encode_beside(d);
     encode_answer(d);
-    if (d->arena->overflow || str_is_absent(d->answer))
+}
+
+static bool is_settled(const struct decision *d)
+{
+    return !d->arena->overflow && !str_is_absent(d->answer);
+}
+
+/* What only shadow documents or an explanation add is left out where there is no memory for it:
+ * the decision is the one that comes without. */
+static void settle_without_additions(struct decision *d)
+{
+    d->outcome.has_would_have = false;
+    if (!str_is_absent(d->explain)) d->explain = explain_too_many;
+    settle(d);
+}
+
+enum err decide_settle(struct decision *d, struct fault *f)
+{
+    bool has_additions = d->outcome.has_would_have || !str_is_absent(d->explain);
+    if (has_additions && !d->arena->overflow) {
+        struct arena *a = d->arena;
+        struct arena before = arena_begin_aside(a, a->limit_bytes - a->taken_bytes);
+        struct event event = d->event;
+        struct policy_outcome outcome = d->outcome;
+        settle(d);
+        if (!is_settled(d)) {
+            arena_end_aside(a, &before);
+            d->event = event;
+            d->outcome = outcome;
+            settle_without_additions(d);
+        }
+    } else {
+        settle(d);
+    }
+    if (!is_settled(d))
         return fault_set(f, ERR_BODY_TOO_LARGE, "",
                          "the request needs more memory than one request may use");
     if (d->record.size > LIMIT_EVENT_BYTES)

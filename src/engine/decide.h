@@ -13,7 +13,8 @@
  * event that would be too large loses its args, then its context, then its resource's properties
  * (each becomes {bytes, omitted}); a human_review that would be cut so is denied by `limit:record`,
  * because nobody can judge what they cannot see, and so is a compute whose safe arguments are over
- * half of a record. */
+ * half of a record. What shadow documents would have changed is left out of an event that is
+ * too large with it, or where memory ends: it decides nothing, here neither. */
 #ifndef ENGINE_DECIDE_H
 #define ENGINE_DECIDE_H
 
@@ -84,6 +85,7 @@ void decide_begin(struct decision *d, const struct decide_tools *tools, const st
 void decide_evaluate(struct decision *d);
 /* The same, and d->explain (explain.c): part of evaluating. */
 void decide_explain(struct decision *d, const struct policy_request *request);
+extern const struct str explain_too_many; /* d->explain where all of it has no room */
 /* Makes it a deny of the service's own; both texts live as long as the decision. */
 void decide_deny(struct decision *d, const char *rule, const char *reason);
 /* Whether the request, which redeems this review, is the one that the review was opened for. Before

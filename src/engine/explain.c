@@ -9,7 +9,7 @@
 #include "engine/decide.h"
 #include "json/json.h"
 
-static const struct str too_many = STR("\"there are too many rules to tell of each here\"");
+const struct str explain_too_many = STR("\"there are too many rules to tell of each here\"");
 
 struct explaining {
     struct buf *out;
@@ -50,7 +50,7 @@ static void end_rules(struct explaining *x)
     buf_put_byte(x->out, ']');
     if (!x->out->overflow) return;
     buf_clear(x->out);
-    buf_put(x->out, too_many);
+    buf_put(x->out, explain_too_many);
 }
 
 /* This comes behind all rules, and is told however many those are. */
@@ -83,6 +83,9 @@ void decide_explain(struct decision *d, const struct policy_request *request)
     buf_put_byte(&text, '[');
     policy_evaluate(d->tools->policies, request, d->arena, &explain, &d->outcome);
     if (!x.has_nearest) end_rules(&x);
-    d->explain = text.overflow ? too_many : arena_copy(d->arena, buf_view(&text));
+    bool was_full = d->arena->overflow;
+    if (!text.overflow) d->explain = arena_copy(d->arena, buf_view(&text));
+    d->arena->overflow = was_full; /* there is room for this one instead */
+    if (str_is_absent(d->explain)) d->explain = explain_too_many;
     buf_fini(&text);
 }

@@ -66,21 +66,22 @@ bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *
 }
 
 /* A vote for human_review that a person has approved counts as allow, at its own place. */
-static enum verdict vote_for_review(struct ballot *b, const struct tally *t, uint32_t number,
-                                    bool gate)
+static enum verdict vote_for_review(struct ballot *b, uint32_t number, bool gate)
 {
     bool approved =
         is_approved(b->request, gate ? VOTE_GATE : VOTE_RULE, b->set->rules[number].rule);
-    if (t == &b->enforced && approved) numbers_add(b, &b->approved, number);
-    if (t == &b->enforced && !approved) reviewer_note(b, number);
+    if (approved)
+        numbers_add(b, &b->approved, number);
+    else
+        reviewer_note(b, number);
     return approved ? VERDICT_ALLOW : VERDICT_HUMAN_REVIEW;
 }
 
-static void vote(struct ballot *b, struct tally *t, uint32_t number, bool gate, enum verdict v)
+static void vote(struct ballot *b, uint32_t number, bool gate, enum verdict v)
 {
     uint32_t key = number * 2 + gate;
-    if (v == VERDICT_HUMAN_REVIEW) v = vote_for_review(b, t, number, gate);
-    if (key < t->first[v]) t->first[v] = key;
+    if (v == VERDICT_HUMAN_REVIEW) v = vote_for_review(b, number, gate);
+    if (key < b->votes.first[v]) b->votes.first[v] = key;
 }
 
 /* The group's pattern has matched ignoring case. That is all a folding rule asks; for an exact
@@ -92,16 +93,13 @@ static bool action_is_sure(const struct ballot *b, const struct set_rule *r)
 
 /* A condition that cannot be evaluated fails closed: what restricts applies, a replacement is a
  * deny, what permits is left out. */
-static bool holds(struct ballot *b, struct tally *t, uint32_t number, const struct set_rule *r)
+static bool holds(struct ballot *b, uint32_t number, const struct set_rule *r)
 {
-    enum purse purse = b->purse;
-    if (r->shadow) b->purse = PURSE_SHADOW;
     enum condition_result result = condition_holds(b, r->rule->when, NULL);
-    b->purse = purse;
     if (result != CONDITION_FAILED) return result == CONDITION_TRUE;
     if (r->decision != VERDICT_ALLOW && !b->collecting) numbers_add(b, &b->broken, number);
-    if (r->decision == VERDICT_ALLOW && !r->shadow && number < b->skipped) b->skipped = number;
-    if (r->decision == VERDICT_COMPUTE) vote(b, t, number, false, VERDICT_DENY);
+    if (r->decision == VERDICT_ALLOW && number < b->skipped) b->skipped = number;
+    if (r->decision == VERDICT_COMPUTE) vote(b, number, false, VERDICT_DENY);
     return r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
 }
 
@@ -159,16 +157,15 @@ static void consider(struct ballot *b, uint32_t number)
     if (!action_is_sure(b, r) && !rule_matches_action(b, r->rule)) return;
     if (!rule_matches_subject(b, r) || (r->has_resources && !rule_matches_resource(b, r->rule)))
         return;
-    struct tally *t = r->shadow ? &b->shadow : &b->enforced;
     enum verdict gate;
-    if (r->has_when && !holds(b, t, number, r)) return;
+    if (r->has_when && !holds(b, number, r)) return;
     if (r->has_limit) numbers_add(b, &b->limited, number);
     if (r->decision == VERDICT_COMPUTE && r->rule->templates != NULL)
         numbers_add(b, &b->computes, number);
-    vote(b, t, number, false, (enum verdict)r->decision);
+    vote(b, number, false, (enum verdict)r->decision);
     if (!gate_votes(b, r, &gate)) return;
-    vote(b, t, number, true, gate);
-    b->confidence_used |= b->request->has_confidence && !r->shadow;
+    vote(b, number, true, gate);
+    b->confidence_used |= b->request->has_confidence;
 }
 
 static void consider_visit(void *context, const uint32_t *values, size_t count)
@@ -248,12 +245,12 @@ static void consider_group(struct ballot *b, const struct group *g)
         consider_visit(b, g->rules, g->count);
 }
 
-static const struct group *group_of(const struct policy_set *s, uint32_t value)
+static const struct group *group_of(const struct ballot *b, uint32_t value)
 {
     uint32_t own = value & ~(uint32_t)VALUE_IS_OWN;
-    if ((value & VALUE_IS_OWN) == 0) return &s->groups[value];
-    __builtin_prefetch(&s->rules[own]);
-    return &s->own[own];
+    if ((value & VALUE_IS_OWN) == 0) return &b->index->groups[value];
+    __builtin_prefetch(&b->set->rules[own]);
+    return &b->set->own[own];
 }
 
 /* What the index proposes for an action, and which of it does match. */
@@ -268,7 +265,7 @@ static void group_visit(void *context, const uint32_t *values, size_t count)
     struct group_search *search = context;
     struct ballot *b = search->ballot;
     for (size_t i = 0; i < count; i++) {
-        const struct group *g = group_of(b->set, values[i]);
+        const struct group *g = group_of(b, values[i]);
         if (!glob_match_text((enum glob_kind)g->kind, g->pattern, b->action->folded)) continue;
         if (search->count < REMEMBERED_GROUPS) search->matched[search->count] = values[i];
         search->count++;
@@ -284,21 +281,21 @@ static void consider_found(struct ballot *b, const struct remembered *found)
     for (uint32_t i = 0; i < found->count; i++) {
         uint32_t value = found->groups[i], own = value & ~(uint32_t)VALUE_IS_OWN;
         __builtin_prefetch((value & VALUE_IS_OWN) != 0 ? (const void *)&s->rules[own]
-                                                       : &s->groups[value]);
+                                                       : &b->index->groups[value]);
     }
     for (uint32_t i = 0; i < found->count; i++) {
         uint32_t value = found->groups[i];
         if ((value & VALUE_IS_OWN) != 0)
             consider(b, value & ~(uint32_t)VALUE_IS_OWN);
         else
-            consider_group(b, &s->groups[value]);
+            consider_group(b, &b->index->groups[value]);
     }
 }
 
-static void consider_all(struct ballot *b)
+static void consider_index(struct ballot *b, const struct rule_index *x)
 {
-    seen_clear(b);
-    const struct remembered *found = remembered_find(b->memory, b->set, b->request->action);
+    const struct remembered *found = remembered_find(b->memory, x, b->request->action);
+    b->index = x;
     if (found != NULL) {
         b->action_is_small = true;
         consider_found(b, found);
@@ -308,14 +305,21 @@ static void consider_all(struct ballot *b)
     if (b->failed) return;
     struct group_search search = {.ballot = b};
     b->action_is_small = !action->has_capitals && !action->odd;
-    index_lookup(b->set->actions, action, group_visit, &search);
+    index_lookup(x->actions, action, group_visit, &search);
     if (b->action_is_small)
-        remembered_keep(b->memory, b->set, b->request->action, search.matched, search.count);
+        remembered_keep(b->memory, x, b->request->action, search.matched, search.count);
+}
+
+static void consider_all(struct ballot *b)
+{
+    seen_clear(b);
+    consider_index(b, b->indexes[0]);
+    if (b->indexes[1] != NULL) consider_index(b, b->indexes[1]);
 }
 
 void ballot_take_votes(struct ballot *b)
 {
-    for (size_t v = 0; v < 4; v++) b->enforced.first[v] = b->shadow.first[v] = NO_VOTE;
+    for (size_t v = 0; v < 4; v++) b->votes.first[v] = NO_VOTE;
     b->reviewer = b->skipped = NO_RULE;
     b->several_reviewers = false;
     consider_all(b);

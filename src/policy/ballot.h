@@ -22,14 +22,16 @@ struct numbers {
 
 struct cel_value;
 
-/* What pays for conditions (condition.h): for what decides, for what shadow documents would, and
- * for the reason and the sums of limits. */
-enum purse { PURSE_VOTES, PURSE_SHADOW, PURSE_REST, PURSES };
+/* What pays for conditions (condition.h): for what decides, and for the reason and the sums of
+ * limits. What shadow documents would do has a ballot with purses of its own. */
+enum purse { PURSE_VOTES, PURSE_REST, PURSES };
 
 enum { RULE_COST = 20 }; /* of one that is met, beside its condition, in what conditions cost */
 
 struct ballot {
     const struct policy_set *set;
+    const struct rule_index *indexes[2]; /* whose rules vote; NULL: no more */
+    const struct rule_index *index;      /* the one that is asked now */
     const struct policy_request *request;
     struct arena *arena;
     struct policy_memory *memory; /* or NULL */
@@ -42,7 +44,7 @@ struct ballot {
     struct name *respelled; /* resource_plain, or NULL */
     bool confidence_used;   /* a gate that counts looked at it */
     bool failed;            /* memory ran out: the outcome is deny */
-    struct tally enforced, shadow;
+    struct tally votes;
 
     uint32_t reviewer; /* the rule that voted human_review, or NO_RULE */
     bool several_reviewers;
@@ -86,7 +88,7 @@ bool resource_find(struct ballot *b);
 /* Without a type or an id it is not named either: nobody slips past `db:prod-*` by a bare id. */
 bool names_no_resource(const struct ballot *b);
 
-/* ballot.c: all votes, into b->enforced and b->shadow. */
+/* ballot.c: all votes of the rules in b->indexes, into b->votes. */
 void ballot_take_votes(struct ballot *b);
 /* Asks the index again, now to have every reviewer in b->reviewers. */
 void ballot_collect_reviewers(struct ballot *b);

@@ -7,9 +7,9 @@
  *
  * Each evaluation is bounded, and so is what all of one decision cost together, over rules and
  * passes: else many rules that each stay below their own bound hold up a reactor. Where that is
- * spent nothing more is run, and the decision is a deny (evaluate.c). Shadow documents pay from a
- * purse of their own, because they may not change what is decided. A third one is for the reason
- * and for the sums of limits, which depend on the outcome: a higher confidence must not be stricter
+ * spent nothing more is run, and the decision is a deny (evaluate.c). Shadow documents have memory
+ * and purses of their own, because they may not change what is decided. A second purse is for the
+ * reason and for the sums of limits, which depend on the outcome: a higher confidence must not be stricter
  * for having more of them. An amount that cannot be had is over the limit. */
 #ifndef POLICY_CONDITION_H
 #define POLICY_CONDITION_H

@@ -5,7 +5,10 @@
  *            are asked (review.c), and what shadow documents would change */
 #include "policy/ballot.h"
 
+#include "base/limits.h"
 #include "policy/condition.h"
+
+enum { SHADOW_BYTES_MAX = LIMIT_REQUEST_ARENA_BYTES }; /* of memory, for one decision */
 
 static struct str kind_of(enum verdict v, bool gate)
 {
@@ -43,15 +46,13 @@ static struct result broken_compute(uint32_t key, struct str why)
  * A compute whose safe call is not permitted counts as a deny beside a human_review, too: else a
  * gate that asks a person at a low confidence would be looser than the deny at a high one. (And
  * a person's approval could not make the call safe.) */
-static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, struct result *r)
+static void check_safe_call(struct ballot *b, uint32_t key, struct result *r)
 {
     const struct rule *rule = b->set->rules[key / 2].rule;
     struct name tool;
     struct str why;
-    b->purse = with_shadow ? PURSE_SHADOW : PURSE_VOTES;
     const struct json *args = template_args(b, rule, &why);
     if (args == NULL) {
-        b->purse = PURSE_VOTES;
         *r = broken_compute(key, why);
         return;
     }
@@ -71,41 +72,38 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
     memcpy(b->spent, safe.spent, sizeof b->spent);
     b->met = safe.met;
     memcpy(b->exhausted, safe.exhausted, sizeof b->exhausted);
-    b->purse = PURSE_VOTES;
-    struct tally t = with_shadow ? tally_joined(&safe.enforced, &safe.shadow) : safe.enforced;
     enum verdict v;
-    if (tally_strictest(&t, &v) && v <= VERDICT_HUMAN_REVIEW)
+    if (tally_strictest(&safe.votes, &v) && v <= VERDICT_HUMAN_REVIEW)
         *r = (struct result){
-            .verdict = VERDICT_DENY, .key = key, .unsafe = true, .unsafe_key = t.first[v]};
+            .verdict = VERDICT_DENY, .key = key, .unsafe = true, .unsafe_key = safe.votes.first[v]};
     b->failed |= safe.failed;
-    if (!with_shadow) b->confidence_used |= safe.confidence_used;
+    b->confidence_used |= safe.confidence_used;
 }
 
 /* The others are not what is done instead; but one whose expressions cannot be evaluated is a deny,
  * as one whose condition cannot be is. */
-static void check_other_computes(struct ballot *b, uint32_t key, bool with_shadow, struct result *r)
+static void check_other_computes(struct ballot *b, uint32_t key, struct result *r)
 {
     struct str why;
-    b->purse = with_shadow ? PURSE_SHADOW : PURSE_VOTES;
     numbers_sort(&b->computes);
     for (uint32_t i = 0; i < b->computes.count && r->verdict != VERDICT_DENY; i++) {
         uint32_t number = b->computes.list[i];
-        const struct set_rule *other = &b->set->rules[number];
-        if (number == key / 2 || (other->shadow && !with_shadow)) continue;
-        if (template_args(b, other->rule, &why) == NULL) *r = broken_compute(number * 2, why);
+        if (number == key / 2) continue;
+        if (template_args(b, b->set->rules[number].rule, &why) == NULL)
+            *r = broken_compute(number * 2, why);
     }
-    b->purse = PURSE_VOTES;
 }
 
-static struct result result_of(struct ballot *b, const struct tally *t, bool with_shadow)
+static struct result result_of(struct ballot *b)
 {
+    const struct tally *t = &b->votes;
     struct result r = {.verdict = VERDICT_DENY, .key = NO_VOTE};
     if (!tally_strictest(t, &r.verdict)) return r;
     r.key = t->first[r.verdict];
     uint32_t compute = t->first[VERDICT_COMPUTE];
     if (compute == NO_VOTE || r.verdict == VERDICT_DENY) return r;
-    check_safe_call(b, compute, with_shadow, &r);
-    if (b->computes.count > 0) check_other_computes(b, compute, with_shadow, &r);
+    check_safe_call(b, compute, &r);
+    if (b->computes.count > 0) check_other_computes(b, compute, &r);
     return r;
 }
 
@@ -212,6 +210,13 @@ static void outcome_conditions(struct ballot *b, const struct rule *rule, struct
     o->reason = reason_sentence(b, parts, sizeof parts / sizeof parts[0]);
 }
 
+static uint64_t cost_of(const struct ballot *b)
+{
+    uint64_t cost = RULE_COST * b->met;
+    for (size_t i = 0; i < PURSES; i++) cost += b->spent[i];
+    return cost;
+}
+
 static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_COMPUTE; }
 
 /* Of what is in force, for what only shadow documents would permit (by another safe call): nothing
@@ -223,23 +228,63 @@ static const struct policy_limit *limit_beside_shadow(struct ballot *b)
     return limit_over_by_itself(&o);
 }
 
-static void outcome_shadow(struct ballot *b, const struct result *enforced,
-                           struct policy_outcome *o)
+/* A list that more may be added to, and the one it began as stays as it is. */
+static struct numbers numbers_going_on(const struct numbers *n)
 {
-    struct tally both = tally_joined(&b->enforced, &b->shadow);
-    struct result r = result_of(b, &both, true);
-    if (b->exhausted[PURSE_SHADOW]) r = (struct result){.verdict = VERDICT_DENY, .key = NO_VOTE};
+    return (struct numbers){.list = n->list, .count = n->count, .room = n->count};
+}
+
+/* The ballot as it goes on with the votes of shadow documents. Names and roles that were prepared
+ * are at hand; what is made from here on lies in memory that ends with it. */
+static struct ballot shadow_ballot(struct ballot *b)
+{
+    struct ballot w = *b;
+    w.indexes[0] = &b->set->shadow;
+    w.variables = NULL;
+    w.limited = numbers_going_on(&b->limited);
+    w.computes = numbers_going_on(&b->computes);
+    w.approved = w.broken = (struct numbers){0};
+    w.met = 0;
+    memset(w.spent, 0, sizeof w.spent);
+    return w;
+}
+
+static void told_would_have(struct ballot *w, const struct result *enforced, const struct result *r,
+                            struct policy_outcome *o)
+{
+    struct result would = *r;
     const struct policy_limit *over =
-        permits(r.verdict) && !permits(enforced->verdict) ? limit_beside_shadow(b) : NULL;
-    if (over != NULL) r.verdict = over->over;
-    bool same_call = r.verdict != VERDICT_COMPUTE || r.key == enforced->key;
-    if (r.verdict == enforced->verdict && same_call) return;
+        permits(would.verdict) && !permits(enforced->verdict) ? limit_beside_shadow(w) : NULL;
+    if (over != NULL) would.verdict = over->over;
+    if (w->failed || w->arena->overflow || w->exhausted[PURSE_VOTES]) {
+        would = (struct result){.verdict = VERDICT_DENY, .key = NO_VOTE};
+        over = NULL;
+    }
+    bool same_call = would.verdict != VERDICT_COMPUTE || would.key == enforced->key;
+    if (would.verdict == enforced->verdict && same_call) return;
     o->has_would_have = true;
-    o->would_have = r.verdict;
-    result_rule(b->set, &r, o->would_have_rule, &o->would_have_policy);
+    o->would_have = would.verdict;
+    result_rule(w->set, &would, o->would_have_rule, &o->would_have_policy);
     if (over == NULL) return;
     rule_text(o->would_have_rule, STR("limit:"), over->rule_id);
     o->would_have_policy = over->policy_name;
+}
+
+/* After all that is enforced, with memory and purses of its own: where those end, that shows in
+ * would_have and nowhere else. Gives what it cost. */
+static uint64_t outcome_shadow(struct ballot *b, const struct result *enforced,
+                               struct policy_outcome *o)
+{
+    struct arena before = arena_begin_aside(b->arena, SHADOW_BYTES_MAX);
+    struct ballot w = shadow_ballot(b);
+    ballot_take_votes(&w);
+    w.votes = tally_joined(&b->votes, &w.votes);
+    w.indexes[0] = &b->set->enforced; /* safe calls meet all rules */
+    w.indexes[1] = &b->set->shadow;
+    struct result r = result_of(&w);
+    told_would_have(&w, enforced, &r, o);
+    arena_end_aside(b->arena, &before);
+    return cost_of(&w);
 }
 
 static void lifted_limits(struct ballot *b)
@@ -250,10 +295,11 @@ static void lifted_limits(struct ballot *b)
     }
 }
 
-static void decide(struct ballot *b, struct policy_outcome *o)
+/* Gives what shadow documents cost. */
+static uint64_t decide(struct ballot *b, struct policy_outcome *o)
 {
     ballot_take_votes(b);
-    struct result r = result_of(b, &b->enforced, false);
+    struct result r = result_of(b);
     o->verdict = r.verdict;
     result_rule(b->set, &r, o->rule, &o->policy_name);
     o->reason = result_reason(b, &r);
@@ -276,7 +322,8 @@ static void decide(struct ballot *b, struct policy_outcome *o)
         }
     }
     o->confidence_used = b->confidence_used;
-    if (b->set->has_shadow) outcome_shadow(b, &r, o);
+    bool fails = b->failed || b->arena->overflow || b->exhausted[PURSE_VOTES];
+    return b->set->has_shadow && !fails ? outcome_shadow(b, &r, o) : 0;
 }
 
 /* A scope permits, so its patterns are exact. */
@@ -306,7 +353,9 @@ static void evaluate(const struct policy_set *s, struct policy_memory *memory,
                      const struct policy_explain *explain, struct policy_outcome *ret)
 {
     struct name action, subject, resource;
+    uint64_t shadow_cost = 0;
     struct ballot b = {.set = s,
+                       .indexes = {&s->enforced},
                        .memory = memory,
                        .request = request,
                        .arena = arena,
@@ -328,15 +377,14 @@ static void evaluate(const struct policy_set *s, struct policy_memory *memory,
         rule_text(ret->rule, STR("token:"), STR("scope"));
         ret->reason = STR("The action is outside the scope that was granted.");
     } else {
-        decide(&b, ret);
+        shadow_cost = decide(&b, ret);
     }
     if (b.exhausted[PURSE_VOTES]) outcome_exhausted(ret);
     if (b.failed) outcome_failed(ret);
     const struct policy_limit *over = request->dry_run ? limit_over_by_itself(ret) : NULL;
     if (over != NULL) policy_over_limit(over, arena, ret);
     ret->is_unpaid = b.is_unpaid;
-    ret->cost = RULE_COST * b.met;
-    for (size_t i = 0; i < PURSES; i++) ret->cost += b.spent[i];
+    ret->cost = cost_of(&b) + shadow_cost;
     if (explain != NULL) explain_rules(&b, ret, explain);
 }
 

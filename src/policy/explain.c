@@ -7,6 +7,7 @@
  * The nearest rule: of those that permit and are about this action, the one with the least that is
  * missing, where another subject is farther than another resource, and that farther than a
  * condition. What is masked in records is masked here too. */
+#include "base/limits.h"
 #include "policy/condition.h"
 #include "policy/ballot.h"
 #include "policy/mask.h"
@@ -321,7 +322,6 @@ static void consider(struct ballot *b, const struct set_rule *r, struct nearest 
 {
     bool is_about_it = rule_matches_action(b, r->rule);
     struct finding finding = {0};
-    b->purse = r->shadow ? PURSE_SHADOW : PURSE_VOTES;
     if (!is_about_it) {
         c->why = mismatch(b, "actions", b->request->action, &r->rule->actions, r->rule->folds);
     } else if (!rule_matches_subject(b, r)) {
@@ -345,19 +345,44 @@ static void consider(struct ballot *b, const struct set_rule *r, struct nearest 
     if (c->applies) note_against(b, n, r, c, &finding);
 }
 
+/* With memory of its own until it is told, and from `budget`, which no other rule pays from. */
+static void consider_shadow(const struct ballot *b, struct ballot *budget, const struct set_rule *r,
+                            struct policy_considered *c, const struct policy_explain *explain)
+{
+    struct nearest none = {0};
+    struct arena before = arena_begin_aside(b->arena, LIMIT_REQUEST_ARENA_BYTES);
+    struct ballot w = *b;
+    w.variables = NULL; /* what is made now does not outlive this */
+    w.trace_runs = budget->trace_runs;
+    memcpy(w.spent, budget->spent, sizeof w.spent);
+    memcpy(w.exhausted, budget->exhausted, sizeof w.exhausted);
+    consider(&w, r, &none, c);
+    explain->considered(explain->context, c);
+    budget->trace_runs = w.trace_runs;
+    memcpy(budget->spent, w.spent, sizeof w.spent);
+    memcpy(budget->exhausted, w.exhausted, sizeof w.exhausted);
+    arena_end_aside(b->arena, &before);
+}
+
 void explain_rules(struct ballot *b, const struct policy_outcome *o,
                    const struct policy_explain *explain)
 {
     struct nearest nearest = {0};
     b->trace_runs = CEL_TRACE_RUNS_MAX;
+    b->purse = PURSE_VOTES;
     memset(b->spent, 0, sizeof b->spent); /* it runs them all again, and may cost as much */
     memset(b->exhausted, 0, sizeof b->exhausted);
+    struct ballot shadow = *b;
     for (size_t i = 0; i < b->set->rule_count; i++) {
         const struct set_rule *r = &b->set->rules[i];
         struct policy_considered c = {.policy_name = r->rule->document->name,
                                       .rule_id = r->rule->id,
                                       .verdict = r->rule->decision,
                                       .shadow = r->shadow};
+        if (r->shadow) {
+            consider_shadow(b, &shadow, r, &c, explain);
+            continue;
+        }
         consider(b, r, &nearest, &c);
         explain->considered(explain->context, &c);
     }

@@ -2,6 +2,7 @@
  * subjects.c tells them apart. */
 #include "policy/filing.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* Zeroed memory that begins at the start of a cache line. */
@@ -24,30 +25,29 @@ static void group_pattern(struct group *g, struct str pattern)
 
 /* Most patterns are one rule's alone. The group of the first such lies at the rule's own number, so
  * that a value of the index tells where both are and neither has to wait for the other. */
-static struct group *group_new(struct policy_set *s, uint32_t first_rule, bool alone,
-                               uint32_t *ret_value)
+static struct group *group_new(struct policy_set *s, struct rule_index *x, uint32_t first_rule,
+                               bool alone, uint32_t *ret_value)
 {
     struct group *own = &s->own[first_rule];
     if (alone && own->count == 0) {
         *ret_value = first_rule | VALUE_IS_OWN;
         return own;
     }
-    *ret_value = (uint32_t)s->group_count;
-    return &s->groups[s->group_count++];
+    *ret_value = (uint32_t)x->group_count;
+    return &x->groups[x->group_count++];
 }
 
 /* Runs of equal patterns become groups. */
-static bool make_groups(struct policy_set *s, const struct filings *f, struct index_entry *entries,
-                        size_t runs)
+static bool make_groups(struct policy_set *s, struct rule_index *x, const struct filings *f,
+                        struct index_entry *entries, size_t runs)
 {
     uint32_t *rules = arena_array(&s->arena, uint32_t, f->count + 1);
-    s->groups = arena_lines(&s->arena, (runs + 1) * sizeof(struct group));
-    s->own = arena_lines(&s->arena, (s->rule_count + 1) * sizeof(struct group));
-    if (rules == NULL || s->groups == NULL || s->own == NULL) return false;
+    x->groups = arena_lines(&s->arena, (runs + 1) * sizeof(struct group));
+    if (rules == NULL || x->groups == NULL) return false;
     for (size_t i = 0, n = 0, run; i < f->count; i += run, n++) {
         run = filings_run(f, i);
         uint32_t count = (uint32_t)filings_rules(f, i, run, rules + i);
-        struct group *g = group_new(s, rules[i], count == 1, &entries[n].value);
+        struct group *g = group_new(s, x, rules[i], count == 1, &entries[n].value);
         g->rules = rules + i;
         g->count = count;
         g->first_rule = rules[i];
@@ -60,22 +60,46 @@ static bool make_groups(struct policy_set *s, const struct filings *f, struct in
     return true;
 }
 
-static bool index_groups(struct policy_set *s, const struct filings *f)
+static bool index_groups(struct policy_set *s, struct rule_index *x, const struct filings *f)
 {
     size_t runs = 0;
     for (size_t i = 0; i < f->count; i += filings_run(f, i)) runs++;
     struct index_entry *entries = calloc(runs + 1, sizeof *entries);
-    if (entries != NULL && make_groups(s, f, entries, runs))
-        s->actions = index_build(&s->arena, entries, runs);
+    if (entries != NULL && make_groups(s, x, f, entries, runs))
+        x->actions = index_build(&s->arena, entries, runs);
     free(entries);
-    return s->actions != NULL;
+    return x->actions != NULL;
+}
+
+/* `rules` as filings_collect() takes them. */
+static bool build_index(struct policy_set *s, struct rule_index *x, const uint32_t *rules,
+                        size_t count)
+{
+    static _Atomic uint64_t indexes;
+    struct filings filings;
+    x->serial = atomic_fetch_add_explicit(&indexes, 1, memory_order_relaxed) + 1;
+    bool built =
+        filings_collect(s, rules, count, actions_of, &filings) && index_groups(s, x, &filings);
+    filings_fini(&filings);
+    return built;
+}
+
+/* Enforced rules from the front, those of shadow documents from behind. */
+static bool build_both(struct policy_set *s)
+{
+    uint32_t *rules = calloc(s->rule_count + 1, sizeof *rules);
+    size_t enforced = 0, shadow = s->rule_count;
+    for (size_t i = 0; rules != NULL && i < s->rule_count; i++)
+        rules[s->rules[i].shadow ? --shadow : enforced++] = (uint32_t)i;
+    bool built = rules != NULL && build_index(s, &s->enforced, rules, enforced) &&
+                 build_index(s, &s->shadow, rules + shadow, s->rule_count - shadow);
+    free(rules);
+    return built;
 }
 
 bool set_build_groups(struct policy_set *s)
 {
-    struct filings filings;
-    bool built =
-        filings_collect(s, NULL, s->rule_count, actions_of, &filings) && index_groups(s, &filings);
-    filings_fini(&filings);
-    return built;
+    s->own = arena_lines(&s->arena, (s->rule_count + 1) * sizeof(struct group));
+    if (s->own == NULL) return false;
+    return s->has_shadow ? build_both(s) : build_index(s, &s->enforced, NULL, s->rule_count);
 }

@@ -1,4 +1,4 @@
-/* memory.c - one place for each hash of (set, action). */
+/* memory.c - one place for each hash of (index, action). */
 #include "policy/memory.h"
 
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 
 /* Whoever asks for thousands of names, or makes names collide, costs all who share the thread what
  * remembering spares, and no more: that is as fast as without it. */
-static uint64_t hash_of(uint64_t set, struct str text)
+static uint64_t hash_of(uint64_t index, struct str text)
 {
     const uint64_t multiplier = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio, odd */
-    uint64_t hash = (set ^ text.size) * multiplier, word;
+    uint64_t hash = (index ^ text.size) * multiplier, word;
     size_t at = 0;
     for (; text.size - at >= 8; at += 8) {
         memcpy(&word, text.bytes + at, 8);
@@ -47,26 +47,26 @@ void policy_memory_expect(const struct policy_memory *m, const struct policy_set
                           struct str action)
 {
     if (m == NULL || action.size > REMEMBERED_TEXT) return;
-    const struct remembered *e = &m->entries[hash_of(s->serial, action) & m->mask];
+    const struct remembered *e = &m->entries[hash_of(s->enforced.serial, action) & m->mask];
     __builtin_prefetch(e);
     __builtin_prefetch(&e->groups[sizeof e->groups / sizeof *e->groups - 1]);
 }
 
-const struct remembered *remembered_find(const struct policy_memory *m, const struct policy_set *s,
+const struct remembered *remembered_find(const struct policy_memory *m, const struct rule_index *x,
                                          struct str action)
 {
     if (m == NULL || action.size > REMEMBERED_TEXT) return NULL;
-    const struct remembered *e = &m->entries[hash_of(s->serial, action) & m->mask];
-    bool same = e->set == s->serial && str_equal(str_of(e->text, e->size), action);
+    const struct remembered *e = &m->entries[hash_of(x->serial, action) & m->mask];
+    bool same = e->index == x->serial && str_equal(str_of(e->text, e->size), action);
     return same ? e : NULL;
 }
 
-void remembered_keep(struct policy_memory *m, const struct policy_set *s, struct str action,
+void remembered_keep(struct policy_memory *m, const struct rule_index *x, struct str action,
                      const uint32_t *groups, size_t count)
 {
     if (m == NULL || action.size > REMEMBERED_TEXT || count > REMEMBERED_GROUPS) return;
-    struct remembered *e = &m->entries[hash_of(s->serial, action) & m->mask];
-    e->set = s->serial;
+    struct remembered *e = &m->entries[hash_of(x->serial, action) & m->mask];
+    e->index = x->serial;
     e->size = (uint8_t)action.size;
     if (action.size > 0) memcpy(e->text, action.bytes, action.size);
     e->count = (uint32_t)count;

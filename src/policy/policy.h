@@ -296,7 +296,8 @@ struct policy_considered {
     struct str policy_name, rule_id;
     enum verdict verdict;
     bool applies, shadow;
-    struct str why; /* "agents: invoice_bot does not match [coder]" */
+    /* "agents: invoice_bot does not match [coder]"; of a shadow rule good until `considered` is done */
+    struct str why;
 };
 /* Of an outcome that is no allow: the rule that is nearest to allowing it (or to a safe call), and
  * what it lacks; and what would still stand in its way. */

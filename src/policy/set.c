@@ -1,7 +1,6 @@
 /* set.c - joining documents: order, digest, roles, masks. The index over rules is in groups.c. */
 #include "policy/set.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -226,8 +225,6 @@ static struct policy_set *set_new(void)
 {
     struct policy_set *s = calloc(1, sizeof *s);
     if (s == NULL) return NULL;
-    static _Atomic uint64_t sets;
-    s->serial = atomic_fetch_add_explicit(&sets, 1, memory_order_relaxed) + 1;
     arena_init(&s->arena, 4096, set_bytes_max);
     arena_prefer_huge(&s->arena);
     return s;

@@ -12,7 +12,7 @@
  *     ├─ few with resources:  look at each
  *     └─ many with resources: the others | resource ──index──▶ rules
  *
- * Shadow documents' rules are in the same index and carry a mark; their roles are left out. */
+ * Shadow documents' rules are in an index of their own; their roles are left out. */
 #ifndef POLICY_SET_H
 #define POLICY_SET_H
 
@@ -98,6 +98,15 @@ struct group {
 };
 _Static_assert(sizeof(struct group) == 64, "one cache line");
 
+/* The way from an action to rules. Shadow documents' rules have one of their own, so that what they
+ * cost, time and memory, is never part of what the others decide. */
+struct rule_index {
+    uint64_t serial; /* of all indexes of this process; from 1 on */
+    struct group *groups;
+    size_t group_count;
+    const struct index *actions;
+};
+
 struct set_member {
     uint32_t role;
     const struct role_member *patterns;
@@ -107,15 +116,12 @@ enum mask_root { MASK_ARGS, MASK_CONTEXT, MASK_RESOURCE, MASK_ROOTS };
 
 struct policy_set {
     struct arena arena;
-    uint64_t serial; /* of all sets of this process; from 1 on */
     struct set_document *documents;
     size_t document_count;
     struct set_rule *rules;
     size_t rule_count;
-    struct group *groups;
-    size_t group_count;
-    struct group *own; /* by rule: of its first pattern that no other rule has */
-    const struct index *actions;
+    struct rule_index enforced, shadow; /* of the rules of such documents */
+    struct group *own;      /* by rule: of its first pattern that no other rule of its index has */
     struct str *role_names; /* by number */
     size_t role_count;
     struct set_member *members;
@@ -140,7 +146,7 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
 /* Zeroed memory that begins at the start of a cache line; NULL: the arena is full. */
 void *arena_lines(struct arena *arena, size_t size);
 
-/* groups.c: fills groups and the action index from s->rules. False: out of memory. */
+/* groups.c: fills both indexes and s->own from s->rules. False: out of memory. */
 bool set_build_groups(struct policy_set *s);
 
 /* subjects.c: of a group's many rules. NULL: out of memory. */

@@ -38,18 +38,33 @@ struct scene {
 
 static struct str scene_anyone[] = {STR("*")};
 
-static inline void scene_policies(struct scene *s, const char *text)
+static inline struct policy_document *scene_document(const char *name, const char *text)
 {
     struct policy_problems problems = {0};
     struct policy_document *document;
-    enum err err = policy_load(STR("payments"), str_from(text), &document, &problems);
+    enum err err = policy_load(str_from(name), str_from(text), &document, &problems);
     if (err != ERR_OK) print_error("%s: %s\n", problems.list[0].path, problems.list[0].message);
     assert_int_equal(err, ERR_OK);
-    struct policy_set_entry entry = {.document = document, .version = 7};
+    return document;
+}
+
+/* The second may be NULL. */
+static inline void scene_two_policies(struct scene *s, const char *text, const char *next)
+{
+    struct policy_set_entry entries[2] = {
+        {.document = scene_document("payments", text), .version = 7}};
+    if (next != NULL)
+        entries[1] = (struct policy_set_entry){scene_document("next", next), .version = 1};
     policy_set_destroy(s->set);
     s->set = NULL;
-    assert_int_equal(policy_set_create(&entry, 1, &s->set, &s->fault), ERR_OK);
-    policy_document_release(document);
+    assert_int_equal(policy_set_create(entries, next == NULL ? 1 : 2, &s->set, &s->fault), ERR_OK);
+    for (size_t i = 0; i < 2 && entries[i].document != NULL; i++)
+        policy_document_release(entries[i].document);
+}
+
+static inline void scene_policies(struct scene *s, const char *text)
+{
+    scene_two_policies(s, text, NULL);
 }
 
 static inline int scene_set_up(void **state)

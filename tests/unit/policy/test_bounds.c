@@ -89,7 +89,7 @@ static void those_of_safe_arguments_and_sums_count_too(void **state)
 
 /* ---- all conditions of a decision ---- */
 
-static char args_text[40 << 10];
+static char args_text[64 << 10];
 
 /* {"l": [1, 2, …]} of `count` numbers, in an arena of its own. */
 static const struct json *list_of(struct arena *arena, size_t count)
@@ -265,6 +265,48 @@ static void safe_arguments_of_a_shadow_document_do_not_pay_for_others(void **sta
     assert_int_equal(t.outcome.would_have, VERDICT_DENY);
     assert_string_equal(t.outcome.would_have_rule, "default:deny");
     tenant_fini(&t);
+    arena_fini(&arena);
+}
+
+static void shadow_documents_have_memory_of_their_own(void **state)
+{
+    (void)state;
+    static char denies[1 << 14];
+    struct buf many = buf_over(denies, sizeof denies - 1);
+    buf_put_literal(&many, "mode: shadow\nrules:\n");
+    for (size_t i = 0; i < 60; i++)
+        buf_printf(&many,
+                   "  - {id: d%zu, agents: ['*'], actions: ['*'], decision: deny, when: "
+                   "'args.l.map(n, [n, n]).size() < 5'}\n",
+                   i);
+    denies[many.size] = '\0';
+    const char *const shadows[] = {
+        denies,
+        "mode: shadow\nrules: [{id: s, agents: ['*'], actions: ['*'], decision: compute, compute: "
+        "{tool: b, args: {x: \"${cel.bind(a, args.l, cel.bind(b, [a, a, a, a], [b, b, b, b]))}\"}}}]",
+    };
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 8 << 20);
+    q.args = list_of(&arena, 9000);
+    for (size_t i = 0; i < sizeof shadows / sizeof *shadows; i++) {
+        struct tenant t;
+        struct policy_outcome o;
+        struct arena request;
+        tenant_init(
+            &t, 2, (const char *const[]){"a", "b"},
+            (const char *const[]){
+                shadows[i], "rules: [{id: base, agents: [bot], actions: [a], decision: allow}]"});
+        arena_init(&request, 64 << 10, LIMIT_REQUEST_ARENA_BYTES);
+        policy_evaluate(t.set, &q, &request, NULL, &o);
+        assert_int_equal(o.verdict, VERDICT_ALLOW);
+        assert_string_equal(o.rule, "allow:base");
+        assert_int_equal(o.would_have, VERDICT_DENY);
+        assert_false(request.overflow); /* there is room for the record */
+        assert_true(request.taken_bytes == 64 << 10);
+        arena_fini(&request);
+        tenant_fini(&t);
+    }
     arena_fini(&arena);
 }
 
@@ -511,6 +553,7 @@ int main(void)
         cmocka_unit_test(shadow_documents_pay_for_themselves),
         cmocka_unit_test(shadow_documents_do_not_pay_for_others),
         cmocka_unit_test(safe_arguments_of_a_shadow_document_do_not_pay_for_others),
+        cmocka_unit_test(shadow_documents_have_memory_of_their_own),
         cmocka_unit_test(sums_that_cost_too_much_are_over),
         cmocka_unit_test(the_condition_of_an_allow_is_run_once),
         cmocka_unit_test(tests_of_a_document_are_bounded_together),

@@ -56,7 +56,8 @@ static void an_action_comes_to_the_same_when_it_is_remembered(void **state)
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
             assert_string_equal(rule_of(&t, memory, asked[i][0]), asked[i][1]);
-    assert_non_null(remembered_find(memory, t.set, STR("g"))); /* the newest is there for certain */
+    assert_non_null(
+        remembered_find(memory, &t.set->enforced, STR("g"))); /* the newest is there for certain */
     policy_memory_destroy(memory);
     tenant_fini(&t);
 }
@@ -74,15 +75,15 @@ static void only_plain_small_names_of_some_length_are_kept(void **state)
     memcpy(longest, "get_", 4);
     longest[REMEMBERED_TEXT] = '\0';
     rule_of(&t, memory, longest);
-    assert_non_null(remembered_find(memory, t.set, str_from(longest)));
+    assert_non_null(remembered_find(memory, &t.set->enforced, str_from(longest)));
     longest[REMEMBERED_TEXT] = 'p';
     longest[REMEMBERED_TEXT + 1] = '\0';
     assert_string_equal(rule_of(&t, memory, longest), "allow:reads");
-    assert_null(remembered_find(memory, t.set, str_from(longest)));
+    assert_null(remembered_find(memory, &t.set->enforced, str_from(longest)));
     static const char *const left_out[] = {"getUser", "get_\xC3\xA4", "get_x rm"};
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
         rule_of(&t, memory, left_out[i]);
-        assert_null(remembered_find(memory, t.set, str_from(left_out[i])));
+        assert_null(remembered_find(memory, &t.set->enforced, str_from(left_out[i])));
     }
     policy_memory_destroy(memory);
     tenant_fini(&t);
@@ -103,9 +104,9 @@ static void more_patterns_than_are_kept_are_all_looked_at(void **state)
     tenant_init(&t, 1, names, texts);
     struct policy_memory *memory = policy_memory_create(64);
     assert_string_equal(rule_of(&t, memory, "abcdefghijklmnopqrstuvwxyz"), "deny:r17");
-    assert_null(remembered_find(memory, t.set, STR("abcdefghijklmnopqrstuvwxyz")));
+    assert_null(remembered_find(memory, &t.set->enforced, STR("abcdefghijklmnopqrstuvwxyz")));
     assert_string_equal(rule_of(&t, memory, "abcdefghijklmnop"), "allow:r0");
-    assert_non_null(remembered_find(memory, t.set, STR("abcdefghijklmnop")));
+    assert_non_null(remembered_find(memory, &t.set->enforced, STR("abcdefghijklmnop")));
     policy_memory_destroy(memory);
     tenant_fini(&t);
 }
