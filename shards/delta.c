@@ -95,7 +95,8 @@ void delta_put_revoked(struct buf *out, struct id token, uint64_t at_ms)
 
 void delta_put_counted(struct buf *out, const struct limit_ask *ask, const struct limit_told *told)
 {
-    size_t body = begin(out, DELTA_COUNTED, slot_of_key(ask->key));
+    size_t body =
+        begin(out, ask->is_old ? DELTA_COUNTED : DELTA_LIMIT_COUNTED, slot_of_key(ask->key));
     put_bytes(out, ask->key.bytes, sizeof ask->key.bytes);
     put_u64(out, ask->window_ms);
     put_u64(out, told->stamp_ms);
@@ -317,10 +318,11 @@ bool delta_read_revoked(struct str body, struct id *ret_token, uint64_t *ret_at_
     return true;
 }
 
-bool delta_read_counted(struct str body, struct limit_ask *ret_ask, struct limit_told *ret_told)
+bool delta_read_counted(const struct delta_entry *e, struct limit_ask *ret_ask,
+                        struct limit_told *ret_told)
 {
-    struct reader r = {.rest = body};
-    struct limit_ask ask = {0};
+    struct reader r = {.rest = e->body};
+    struct limit_ask ask = {.is_old = e->kind == DELTA_COUNTED};
     struct limit_told told = {.counted = true};
     take_bytes(&r, ask.key.bytes, sizeof ask.key.bytes);
     ask.window_ms = take_u64(&r);

@@ -4,7 +4,7 @@
  * state of a slot is the fold of its entries in the journal's order, and of nothing else: recovery,
  * snapshots and the mirror in Redis all read them by delta_next() and apply them by shard_apply().
  *
- * TOKEN_SPENT, COUNTED and REVIEW_TRACED commute, so they may ride in the record of a decision,
+ * TOKEN_SPENT, LIMIT_COUNTED and REVIEW_TRACED commute, so they may ride in the record of a decision,
  * whoever journals it. Everything else about a slot is journaled by its owner alone, hence in the
  * order in which it happened. Unknown kinds are refused (ERR_BAD_VALUE; 0 is damage): an older
  * program must not drop what a newer one wrote. Pure. */
@@ -31,6 +31,7 @@ struct delta_entry {
 void delta_put_minted(struct buf *out, const struct token_facts *t, const struct retry *retry);
 void delta_put_spent(struct buf *out, struct id token, uint32_t uses);
 void delta_put_revoked(struct buf *out, struct id token, uint64_t at_ms);
+/* LIMIT_COUNTED, or COUNTED where the key is an old one. */
 void delta_put_counted(struct buf *out, const struct limit_ask *ask, const struct limit_told *told);
 /* The item is the record's own public bytes, so it is not in the delta. */
 void delta_put_opened(struct buf *out, const struct review_facts *r);
@@ -50,7 +51,9 @@ bool delta_next(struct str *rest, struct delta_entry *ret, enum err *ret_err);
 bool delta_read_minted(struct str body, struct token_facts *ret, struct retry *ret_retry);
 bool delta_read_spent(struct str body, struct id *ret_token, uint32_t *ret_uses);
 bool delta_read_revoked(struct str body, struct id *ret_token, uint64_t *ret_at_ms);
-bool delta_read_counted(struct str body, struct limit_ask *ret_ask, struct limit_told *ret_told);
+/* Of both kinds. */
+bool delta_read_counted(const struct delta_entry *e, struct limit_ask *ret_ask,
+                        struct limit_told *ret_told);
 /* Of either kind that opens a review. */
 bool delta_read_opened(const struct delta_entry *e, struct review_facts *ret);
 static inline bool delta_opens_review(enum delta_kind kind)

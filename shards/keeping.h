@@ -42,7 +42,7 @@ void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens,
 
 /* So many more requests in the bucket of a counter in which shard_apply() has counted one at
  * `stamp_ms`: for who knows how many there were, and not each. */
-void shard_count_more(struct shard *s, const struct slot_key *key, uint64_t stamp_ms,
+void shard_count_more(struct shard *s, const struct limit_ask *ask, uint64_t stamp_ms,
                       uint64_t requests);
 
 #endif

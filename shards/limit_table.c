@@ -1,5 +1,7 @@
 #include "shards/limit_table.h"
 
+enum { LOOK_AGAIN_MS = 24 * 3600 * 1000 };
+
 void limit_table_init(struct limit_table *t, size_t count_max)
 {
     *t = (struct limit_table){.count_max = count_max};
@@ -29,35 +31,115 @@ static bool is_live(const struct counter *c, uint64_t bucket)
     return bucket <= c->head && c->head - bucket < LIMIT_BUCKETS;
 }
 
-/* Long enough after its newest bucket that no window can hold both that and now. */
-static void keep_a_while(struct limit_table *t, struct counter *c)
+static uint64_t bucket_end_ms(const struct counter *c, uint64_t bucket)
 {
-    wheel_add(&t->wheel, &c->timer,
-              limit_bucket_begin_ms(c->head + LIMIT_BUCKETS + 1, c->window_ms));
+    return limit_bucket_begin_ms(bucket + 1, c->window_ms) - 1;
 }
 
-static void drop(struct limit_table *t, struct counter *c)
+/* Long enough after its newest bucket that no window can hold both that and now. */
+static uint64_t end_ms(const struct counter *c)
 {
-    wheel_remove(&t->wheel, &c->timer);
-    map_remove(&t->by_key, key_text(&c->key));
+    return limit_bucket_begin_ms(c->head + LIMIT_BUCKETS + 1, c->window_ms);
+}
+
+/* The longest window that may ask for a chain: of its counters, or that its limit has now. */
+static uint64_t longest_window(const struct limit_table *t, const struct counter *first)
+{
+    uint64_t longest = 0;
+    const struct limit_windows *w = t->windows;
+    if (w != NULL && w->is_unknown) return limit_time_most_ms;
+    if (w != NULL)
+        longest = first->is_old ? w->longest_ms : limit_windows_of(w, limit_tag(&first->key));
+    for (const struct counter *c = first; c != NULL; c = c->next)
+        if (c->window_ms > longest) longest = c->window_ms;
+    return longest;
+}
+
+/* When no window that is so long can hold anything of it. */
+static uint64_t end_for(const struct counter *c, uint64_t window_ms)
+{
+    return c->window_ms < window_ms ? bucket_end_ms(c, c->head) + window_ms : end_ms(c);
+}
+
+static uint64_t chain_end_ms(const struct limit_table *t, const struct counter *first)
+{
+    uint64_t longest = longest_window(t, first), end = 0;
+    for (const struct counter *c = first; c != NULL; c = c->next) {
+        uint64_t own = end_for(c, longest);
+        if (own > end) end = own;
+    }
+    return end;
+}
+
+/* Whoever is looked at too early is only looked at again. */
+static void keep_a_while(struct limit_table *t, struct counter *first, const struct counter *c)
+{
+    uint64_t end = end_ms(c);
+    if (c != first && end_ms(first) > end) end = end_ms(first);
+    wheel_add(&t->wheel, &first->timer, end);
+}
+
+static void give(struct limit_table *t, struct counter *c)
+{
     if (c->sums != NULL) slab_give(&t->sums, c->sums);
     slab_give(&t->counters, c);
 }
 
-static struct counter *counter_make(struct limit_table *t, struct slot_key key, uint64_t window_ms,
-                                    uint64_t head)
+static void drop(struct limit_table *t, struct counter *first)
+{
+    wheel_remove(&t->wheel, &first->timer);
+    map_remove(&t->by_key, key_text(&first->key));
+    for (struct counter *c = first, *next; c != NULL; c = next) {
+        next = c->next;
+        give(t, c);
+    }
+}
+
+/* Windows that a limit had long ago are not carried along for ever; the first has the timer. */
+static void drop_ended(struct limit_table *t, struct counter *first, uint64_t now_ms)
+{
+    uint64_t longest = longest_window(t, first);
+    for (struct counter **at = &first->next; *at != NULL;) {
+        struct counter *c = *at;
+        if (end_for(c, longest) > now_ms) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        give(t, c);
+    }
+}
+
+static struct counter *chain_find(const struct limit_table *t, const struct limit_ask *ask)
+{
+    return map_get(&t->by_key, key_text(&ask->key));
+}
+
+static struct counter *of_window(struct counter *first, uint64_t window_ms)
+{
+    while (first != NULL && first->window_ms != window_ms) first = first->next;
+    return first;
+}
+
+/* A counter more in the chain that begins with `first`, or NULL: the first. NULL: no memory. */
+static struct counter *counter_make(struct limit_table *t, struct counter *first,
+                                    const struct limit_ask *ask, uint64_t head)
 {
     struct counter *c = slab_take(&t->counters);
     if (c == NULL) return NULL;
-    c->key = key;
-    c->window_ms = window_ms;
+    c->key = ask->key;
+    c->is_old = ask->is_old;
+    c->window_ms = ask->window_ms;
     c->head = head;
-    if (map_put(&t->by_key, key_text(&c->key), c)) {
-        keep_a_while(t, c);
-        return c;
+    if (first != NULL) {
+        c->next = first->next;
+        first->next = c;
+    } else if (!map_put(&t->by_key, key_text(&c->key), c)) {
+        slab_give(&t->counters, c);
+        return NULL;
     }
-    slab_give(&t->counters, c);
-    return NULL;
+    keep_a_while(t, first == NULL ? c : first, c);
+    return c;
 }
 
 /* Room for what is to be counted at `stamp_ms`, so that counting it cannot fail. NULL: no
@@ -65,16 +147,19 @@ static struct counter *counter_make(struct limit_table *t, struct slot_key key, 
 static struct counter *counter_take(struct limit_table *t, const struct limit_ask *ask,
                                     uint64_t stamp_ms)
 {
-    struct counter *c = map_get(&t->by_key, key_text(&ask->key));
-    if (c == NULL)
-        c = counter_make(t, ask->key, ask->window_ms, limit_bucket(stamp_ms, ask->window_ms));
+    struct counter *first = chain_find(t, ask), *c = of_window(first, ask->window_ms);
+    if (c == NULL) {
+        c = counter_make(t, first, ask, limit_bucket(stamp_ms, ask->window_ms));
+        if (c != NULL && first != NULL) drop_ended(t, first, stamp_ms);
+    }
     if (c == NULL || ask->amount <= 0 || c->sums != NULL) return c;
     c->sums = slab_take(&t->sums);
     return c->sums == NULL ? NULL : c;
 }
 
 /* Buckets that fell out of the window are emptied. */
-static void advance(struct limit_table *t, struct counter *c, uint64_t bucket)
+static void advance(struct limit_table *t, struct counter *first, struct counter *c,
+                    uint64_t bucket)
 {
     if (bucket <= c->head) return;
     uint64_t steps = bucket - c->head;
@@ -88,14 +173,15 @@ static void advance(struct limit_table *t, struct counter *c, uint64_t bucket)
         c->sums[at] = 0;
     }
     c->head = bucket;
-    keep_a_while(t, c);
+    keep_a_while(t, first, c);
 }
 
 /* The sum of all buckets stays within an int64 by its last addition being cut: sums that are
  * bounded never come near, but what a person let through is not bounded. */
-static void add(struct counter *c, uint64_t bucket, uint64_t requests, int64_t amount)
+static void add(struct counter *c, uint64_t stamp_ms, uint64_t requests, int64_t amount)
 {
-    size_t at = place_of(bucket);
+    size_t at = place_of(limit_bucket(stamp_ms, c->window_ms));
+    if (stamp_ms > c->newest_ms) c->newest_ms = stamp_ms;
     uint32_t room = UINT32_MAX - c->counts[at], more = requests < room ? (uint32_t)requests : room;
     c->counts[at] += more;
     c->count += more;
@@ -107,22 +193,56 @@ static void add(struct counter *c, uint64_t bucket, uint64_t requests, int64_t a
 
 /* ---- counting ---- */
 
-static bool is_over(const struct counter *c, const struct limit_ask *ask)
+static int64_t sum_at(const struct counter *c, size_t at)
+{
+    return c->sums == NULL ? 0 : c->sums[at];
+}
+
+/* What a counter of another window has of this one: the buckets whose newest moment is in it. */
+static void use_others(struct limit_used *u, const struct counter *c, uint64_t window_ms,
+                       uint64_t now_ms)
+{
+    for (uint64_t back = 0; back < LIMIT_BUCKETS && back <= c->head; back++) {
+        size_t at = place_of(c->head - back);
+        uint64_t newest = bucket_end_ms(c, c->head - back);
+        if (newest > c->newest_ms) newest = c->newest_ms;
+        if (newest + window_ms <= now_ms) break; /* and what is before it is older still */
+        limit_used_add(u, &(struct limit_used){c->counts[at], sum_at(c, at)});
+    }
+}
+
+/* All that a chain has of the window; what is too old in the counter of that window goes. */
+static struct limit_used used(struct limit_table *t, struct counter *first,
+                              const struct limit_ask *ask, uint64_t now_ms)
+{
+    struct limit_used u = ask->before;
+    for (struct counter *c = first; c != NULL; c = c->next) {
+        if (c->window_ms == ask->window_ms) {
+            advance(t, first, c, limit_bucket(now_ms, c->window_ms));
+            limit_used_add(&u, &(struct limit_used){c->count, c->sum});
+        } else {
+            use_others(&u, c, ask->window_ms, now_ms);
+        }
+    }
+    return u;
+}
+
+static bool is_over(const struct limit_used *u, const struct limit_ask *ask)
 {
     int64_t whole;
     if (ask->let_through) return false;
-    if (ask->count_max != 0 && c->count >= ask->count_max) return true;
+    if (ask->count_max != 0 && u->count >= ask->count_max) return true;
     if (!ask->has_max) return false;
-    return ask->amount < 0 || __builtin_add_overflow(c->sum, ask->amount, &whole) ||
+    return ask->amount < 0 || __builtin_add_overflow(u->sum, ask->amount, &whole) ||
            whole > ask->amount_max;
 }
 
-static bool has_room(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms)
+/* The clock of another reactor may be behind: it is as late as the newest here. */
+static uint64_t stamp_of(struct counter *first, const struct limit_ask *ask, uint64_t now_ms)
 {
-    static const struct counter none;
-    struct counter *c = map_get(&t->by_key, key_text(&ask->key));
-    if (c != NULL) advance(t, c, limit_bucket(now_ms, c->window_ms));
-    return !is_over(c == NULL ? &none : c, ask);
+    const struct counter *c = of_window(first, ask->window_ms);
+    bool is_behind = c != NULL && limit_bucket(now_ms, c->window_ms) < c->head;
+    return is_behind ? limit_bucket_begin_ms(c->head, c->window_ms) : now_ms;
 }
 
 enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms,
@@ -131,31 +251,26 @@ enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_
     /* Counters were dropped by a later clock than this: one made anew may not count in what they
      * knew. */
     if (now_ms < t->wheel.now_ms) now_ms = t->wheel.now_ms;
-    if (ask->look_only) {
-        *ret = (struct limit_told){.counted = has_room(t, ask, now_ms)};
+    struct counter *first = chain_find(t, ask);
+    struct limit_used u = used(t, first, ask, now_ms);
+    *ret = (struct limit_told){.used = u, .stamp_ms = stamp_of(first, ask, now_ms)};
+    if (ask->look_only || ask->is_old) {
+        ret->counted = !is_over(&u, ask);
         return ERR_OK;
     }
-    bool is_known = map_get(&t->by_key, key_text(&ask->key)) != NULL;
-    if (!is_known && t->counters.count >= t->count_max) return ERR_FULL;
+    if (first == NULL && t->counters.count >= t->count_max) return ERR_FULL;
+    if (is_over(&u, ask)) return ERR_OK;
     struct counter *c = counter_take(t, ask, now_ms);
     if (c == NULL) return ERR_FULL;
-    uint64_t bucket = limit_bucket(now_ms, c->window_ms);
-    bool is_behind =
-        bucket < c->head; /* the clock of another reactor: it is as late as the newest here */
-    if (is_behind) bucket = c->head;
-    advance(t, c, bucket);
-    *ret = (struct limit_told){.stamp_ms = is_behind ? limit_bucket_begin_ms(bucket, c->window_ms)
-                                                     : now_ms};
-    if (is_over(c, ask)) return ERR_OK;
     ret->counted = true;
-    add(c, bucket, 1, ask->amount);
+    add(c, ret->stamp_ms, 1, ask->amount);
     return ERR_OK;
 }
 
 void limit_uncount(struct limit_table *t, const struct limit_ask *ask,
                    const struct limit_told *told)
 {
-    struct counter *c = map_get(&t->by_key, key_text(&ask->key));
+    struct counter *c = of_window(chain_find(t, ask), ask->window_ms);
     if (c == NULL || !told->counted) return;
     uint64_t bucket = limit_bucket(told->stamp_ms, c->window_ms);
     size_t at = place_of(bucket);
@@ -176,36 +291,43 @@ enum err limit_apply(struct limit_table *t, const struct limit_ask *ask,
     struct counter *c = counter_take(t, ask, told->stamp_ms);
     if (c == NULL) return ERR_FULL;
     uint64_t bucket = limit_bucket(told->stamp_ms, c->window_ms);
-    advance(t, c, bucket);
-    if (is_live(c, bucket)) add(c, bucket, 1, ask->amount);
+    advance(t, chain_find(t, ask), c, bucket);
+    if (is_live(c, bucket)) add(c, told->stamp_ms, 1, ask->amount);
     return ERR_OK;
 }
 
-void limit_count_more(struct limit_table *t, const struct slot_key *key, uint64_t stamp_ms,
+void limit_count_more(struct limit_table *t, const struct limit_ask *ask, uint64_t stamp_ms,
                       uint64_t requests)
 {
-    struct counter *c = map_get(&t->by_key, key_text(key));
-    if (c == NULL) return;
-    uint64_t bucket = limit_bucket(stamp_ms, c->window_ms);
-    if (is_live(c, bucket)) add(c, bucket, requests, 0);
+    struct counter *c = of_window(chain_find(t, ask), ask->window_ms);
+    if (c != NULL && is_live(c, limit_bucket(stamp_ms, c->window_ms)))
+        add(c, stamp_ms, requests, 0);
 }
 
 bool limit_table_prune(struct limit_table *t, uint64_t now_ms, size_t most)
 {
-    size_t dropped = 0;
-    for (struct wheel_entry *due; dropped < most && (due = wheel_due(&t->wheel, now_ms)) != NULL;
-         dropped++)
-        drop(t, link_owner(due, struct counter, timer));
-    return dropped > 0;
+    size_t looked = 0;
+    for (struct wheel_entry *due; looked < most && (due = wheel_due(&t->wheel, now_ms)) != NULL;
+         looked++) {
+        struct counter *first = link_owner(due, struct counter, timer);
+        uint64_t end = chain_end_ms(t, first), later = now_ms + LOOK_AGAIN_MS;
+        if (end > now_ms) /* the limit may have a shorter window by then */
+            wheel_add(&t->wheel, &first->timer, end < later ? end : later);
+        else
+            drop(t, first);
+    }
+    return looked > 0;
 }
 
 uint64_t limit_table_next_ms(const struct limit_table *t) { return wheel_next_ms(&t->wheel); }
 
-/* ---- snapshots: key, window, head, then how far behind head, count and sum of each bucket that is
+/* ---- snapshots: key, window (its highest bit is set unless the key holds it), head, then how far behind head, count and sum of each bucket that is
  * not empty, oldest first; little-endian. Head is the newest of these, so that two counters which
  * were counted alike are saved alike, however often they refused in between. ---- */
 
 enum { COUNTER_HEAD = SLOT_KEY_BYTES + 16, COUNTER_BUCKET = 13 };
+
+static const uint64_t key_without_window = UINT64_C(1) << 63;
 
 static void put_number(struct buf *out, uint64_t value, size_t bytes)
 {
@@ -219,25 +341,32 @@ static uint64_t number_at(const char *from, size_t bytes)
     return value;
 }
 
-static int64_t sum_at(const struct counter *c, size_t at)
-{
-    return c->sums == NULL ? 0 : c->sums[at];
-}
-
 static bool is_filled(const struct counter *c, size_t at)
 {
     return c->counts[at] > 0 || sum_at(c, at) > 0;
 }
 
-struct counter *limit_table_next(const struct limit_table *t, size_t *cursor)
+/* Of the chain, the one with the next longer window that holds anything. */
+static struct counter *next_longer(struct counter *first, uint64_t window_ms)
+{
+    struct counter *found = NULL;
+    for (struct counter *c = first; c != NULL; c = c->next)
+        if (c->window_ms > window_ms && (c->count > 0 || c->sum > 0) &&
+            (found == NULL || c->window_ms < found->window_ms))
+            found = c;
+    return found;
+}
+
+struct counter *limit_table_next(const struct limit_table *t, size_t *cursor,
+                                 const struct counter *after)
 {
     struct str key;
     void *value;
-    while (map_next(&t->by_key, cursor, &key, &value)) {
-        struct counter *c = value;
-        if (c->count > 0 || c->sum > 0) return c;
-    }
-    return NULL;
+    struct counter *c = NULL;
+    if (after != NULL)
+        c = next_longer(map_get(&t->by_key, key_text(&after->key)), after->window_ms);
+    while (c == NULL && map_next(&t->by_key, cursor, &key, &value)) c = next_longer(value, 0);
+    return c;
 }
 
 void counter_put(struct buf *out, const struct counter *c)
@@ -246,7 +375,7 @@ void counter_put(struct buf *out, const struct counter *c)
     while (newest > 0 && c->head - newest < LIMIT_BUCKETS - 1 && !is_filled(c, place_of(newest)))
         newest--;
     buf_put(out, key_text(&c->key));
-    put_number(out, c->window_ms, 8);
+    put_number(out, c->window_ms | (c->is_old ? 0 : key_without_window), 8);
     put_number(out, newest, 8);
     for (uint64_t back = LIMIT_BUCKETS; back-- > 0;) {
         size_t at = place_of(newest - back);
@@ -292,21 +421,26 @@ static bool is_sound(struct str bytes, uint64_t window_ms, uint64_t head, bool *
 
 enum err counter_load(struct limit_table *t, struct str bytes)
 {
-    struct slot_key key;
+    struct limit_ask ask = {0};
     bool has_sums;
     if (bytes.size < COUNTER_HEAD || (bytes.size - COUNTER_HEAD) % COUNTER_BUCKET != 0)
         return ERR_CORRUPT;
-    memcpy(key.bytes, bytes.bytes, sizeof key.bytes);
-    uint64_t window_ms = number_at(bytes.bytes + SLOT_KEY_BYTES, 8),
+    memcpy(ask.key.bytes, bytes.bytes, sizeof ask.key.bytes);
+    uint64_t window = number_at(bytes.bytes + SLOT_KEY_BYTES, 8),
              head = number_at(bytes.bytes + SLOT_KEY_BYTES + 8, 8);
-    if (!is_sound(bytes, window_ms, head, &has_sums)) return ERR_CORRUPT;
-    if (map_get(&t->by_key, key_text(&key)) != NULL) return ERR_EXISTS;
-    struct counter *c = counter_make(t, key, window_ms, head);
-    if (c == NULL) return ERR_FULL;
-    if (has_sums && (c->sums = slab_take(&t->sums)) == NULL) {
-        drop(t, c);
+    ask.is_old = (window & key_without_window) == 0;
+    ask.window_ms = window & ~key_without_window;
+    if (!is_sound(bytes, ask.window_ms, head, &has_sums)) return ERR_CORRUPT;
+    struct counter *first = chain_find(t, &ask);
+    if (of_window(first, ask.window_ms) != NULL) return ERR_EXISTS;
+    int64_t *sums = has_sums ? slab_take(&t->sums) : NULL;
+    struct counter *c = has_sums && sums == NULL ? NULL : counter_make(t, first, &ask, head);
+    if (c == NULL) {
+        if (sums != NULL) slab_give(&t->sums, sums);
         return ERR_FULL;
     }
+    c->sums = sums;
+    c->newest_ms = bucket_end_ms(c, head); /* or before: nobody wrote that down */
     for (size_t i = COUNTER_HEAD; i < bytes.size; i += COUNTER_BUCKET) {
         struct saved_bucket b = bucket_at(bytes, i);
         size_t at = place_of(head - b.back);

@@ -6,7 +6,11 @@
  * stricter than that: by 36 ms of a second.) Counting and giving back commute, so the decision's
  * record may say what it counted wherever it is journaled. A counter nobody used for a whole window
  * is dropped. Time is the caller's stamp, and never goes back within a counter. Belongs to its
- * shard's thread. */
+ * shard's thread.
+ *
+ * A counter's key does not hold the window. What was counted while the window was another one stays
+ * in the buckets of that window, and each of these counts with its newest moment: carried over, and
+ * stricter by one such bucket at most. What was older than the old window is not known. */
 #ifndef SHARDS_LIMIT_WINDOW_H
 #define SHARDS_LIMIT_WINDOW_H
 
@@ -40,20 +44,76 @@ static inline uint64_t limit_bucket_begin_ms(uint64_t bucket, uint64_t window_ms
     return whole * w + (part * w + LIMIT_BUCKETS - 2) / (LIMIT_BUCKETS - 1);
 }
 
-struct limit_ask {       /* one request to count */
-    struct slot_key key; /* of (tenant, policy, rule, per, value, window) */
+/* What something already holds: so much has to be added to what a counter knows. */
+struct limit_used {
+    uint64_t count;
+    int64_t sum; /* INT64_MAX: that, or more */
+};
+
+static inline void limit_used_add(struct limit_used *u, const struct limit_used *more)
+{
+    u->count += more->count;
+    if (__builtin_add_overflow(u->sum, more->sum, &u->sum)) u->sum = INT64_MAX;
+}
+
+struct limit_ask { /* one request to count */
+    /* of (tenant, policy, rule, per, value); its last four bytes are the tag of all but the value */
+    struct slot_key key;
+    /* the key holds the window, too, as programs before made it: such counters are only read */
+    bool is_old;
     uint64_t window_ms;
-    uint64_t count_max; /* 0: not bounded */
+    struct limit_used before; /* what an old counter holds of this window */
+    uint64_t count_max;       /* 0: not bounded */
     bool has_max;
     int64_t amount_max, amount; /* millionths; amount -1: is over at once */
     bool let_through;           /* a person has approved it: counted, never refused */
     bool look_only;             /* whether there is room; nothing is counted */
 };
 
+enum { LIMIT_TAG_AT = 12 }; /* where the tag begins in a key, little-endian */
+
+static inline uint32_t limit_tag(const struct slot_key *k)
+{
+    const uint8_t *b = k->bytes + LIMIT_TAG_AT;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+/* The windows that limits have now, by the tag: what is kept of a counter has to last as long, also
+ * where it was counted under a shorter one. Two limits that share a tag keep the longer. */
+struct limit_windows {
+    const struct limit_windows_entry {
+        uint32_t tag;
+        uint64_t window_ms;
+    } * list; /* sorted by tag */
+    size_t count;
+    uint64_t longest_ms;
+    bool is_unknown; /* nobody knows which limits there are: everything is kept */
+};
+
+static const struct limit_windows limit_windows_unknown = {.is_unknown = true};
+
+/* 0: no such limit. */
+static inline uint64_t limit_windows_of(const struct limit_windows *w, uint32_t tag)
+{
+    size_t low = 0, high = w->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (w->list[middle].tag < tag)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint64_t longest = 0;
+    for (; low < w->count && w->list[low].tag == tag; low++)
+        if (w->list[low].window_ms > longest) longest = w->list[low].window_ms;
+    return longest;
+}
+
 struct limit_told {
     /* false: it would be over, and nothing was counted. look_only: it would be counted */
     bool counted;
-    uint64_t stamp_ms; /* where it was counted: to give it back, and for the record */
+    uint64_t stamp_ms;      /* where it was counted: to give it back, and for the record */
+    struct limit_used used; /* of an old counter: what it holds of the window */
 };
 
 #endif

@@ -29,6 +29,10 @@ struct shard_options {
 struct shard *shard_create(const struct shard_options *options);
 void shard_destroy(struct shard *s);
 
+/* The windows that limits have now; borrowed until the next call. NULL (as at first): a counter is
+ * kept as long as its own. Before policies are known: limit_windows_unknown. */
+void shard_hold_limits(struct shard *s, const struct limit_windows *windows);
+
 /* `ret->records` are to be journaled before anything else is done with the shard. */
 void shard_step(struct shard *s, struct call *c, struct effects *ret);
 
@@ -63,6 +67,11 @@ bool shard_actor_goes_on(const struct shard *s, struct str tenant, struct str ac
  * that is kept, as notices. */
 void shard_notices(const struct shard *s,
                    void (*each)(void *context, const struct effect_notice *n), void *context);
+/* Every counter that an earlier program made, whose key holds its window; nothing in one is newer
+ * than `newest_ms`. */
+void shard_old_limits(const struct shard *s,
+                      void (*each)(void *context, const struct limit_ask *ask, uint64_t newest_ms),
+                      void *context);
 uint64_t shard_ordinal_max(const struct shard *s); /* the largest that was given */
 
 /* ---- snapshots: each object as one entry; loaded into any shard that owns its slot ---- */

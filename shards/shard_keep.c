@@ -173,7 +173,7 @@ static enum err apply_counted(struct shard *s, const struct delta_entry *e, stru
 {
     struct limit_ask ask;
     struct limit_told told;
-    if (!delta_read_counted(e->body, &ask, &told) || slot_of_key(ask.key) != e->slot)
+    if (!delta_read_counted(e, &ask, &told) || slot_of_key(ask.key) != e->slot)
         return damaged(f, "a limit's count is damaged");
     return settled(limit_apply(&s->limits, &ask, &told), f,
                    "a limit's count is not what can be counted");
@@ -188,7 +188,8 @@ enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str ev
     case DELTA_TOKEN_MINTED:
     case DELTA_TOKEN_SPENT:
     case DELTA_TOKEN_REVOKED: return token_apply(s, e, f);
-    case DELTA_COUNTED: return apply_counted(s, e, f);
+    case DELTA_COUNTED:
+    case DELTA_LIMIT_COUNTED: return apply_counted(s, e, f);
     case DELTA_REVIEW_OPENED_PLAIN:
     case DELTA_REVIEW_OPENED: return apply_opened(s, e, event, f);
     case DELTA_REVIEW_TRACED: return apply_traced(s, e, f);
@@ -270,11 +271,14 @@ static enum err save_counters(const struct shard *s, struct buf *out,
 {
     enum err err = ERR_OK;
     size_t cursor = 0;
-    for (const struct counter *c;
-         err == ERR_OK && (c = limit_table_next(&s->limits, &cursor)) != NULL;) {
-        save_begin(out, SHARD_COUNTERS, slot_of_key(c->key),
-                   str_of((const char *)c->key.bytes, SLOT_KEY_BYTES));
-        counter_put(out, c);
+    for (const struct counter *c = NULL;
+         err == ERR_OK && (c = limit_table_next(&s->limits, &cursor, c)) != NULL;) {
+        char body[COUNTER_BYTES_MAX];
+        struct buf b = buf_over(body, sizeof body);
+        counter_put(&b, c);
+        size_t named = c->is_old ? SLOT_KEY_BYTES : COUNTER_NAME_BYTES;
+        save_begin(out, SHARD_COUNTERS, slot_of_key(c->key), str_of(body, named));
+        buf_put(out, buf_view(&b));
         err = out->overflow ? ERR_FULL : put(context, buf_view(out));
     }
     return err;
@@ -433,7 +437,9 @@ static enum err load_counter(struct shard *s, const struct shard_entry *entry, s
                              struct fault *f)
 {
     struct slot_key key;
-    bool is_named = entry->key.size == sizeof key.bytes && str_starts(body, entry->key);
+    bool is_named =
+        (entry->key.size == sizeof key.bytes || entry->key.size == COUNTER_NAME_BYTES) &&
+        str_starts(body, entry->key);
     if (is_named) memcpy(key.bytes, entry->key.bytes, sizeof key.bytes);
     if (!is_named || slot_of_key(key) != entry->slot)
         return damaged(f, "a saved counter is another than its entry says");
@@ -479,10 +485,26 @@ void shard_notices(const struct shard *s,
     }
 }
 
-void shard_count_more(struct shard *s, const struct slot_key *key, uint64_t stamp_ms,
+void shard_count_more(struct shard *s, const struct limit_ask *ask, uint64_t stamp_ms,
                       uint64_t requests)
 {
-    limit_count_more(&s->limits, key, stamp_ms, requests);
+    limit_count_more(&s->limits, ask, stamp_ms, requests);
+}
+
+void shard_hold_limits(struct shard *s, const struct limit_windows *windows)
+{
+    s->limits.windows = windows;
+}
+
+void shard_old_limits(const struct shard *s,
+                      void (*each)(void *context, const struct limit_ask *ask, uint64_t newest_ms),
+                      void *context)
+{
+    size_t cursor = 0;
+    for (const struct counter *c = NULL; (c = limit_table_next(&s->limits, &cursor, c)) != NULL;) {
+        struct limit_ask ask = {.key = c->key, .is_old = true, .window_ms = c->window_ms};
+        if (c->is_old) each(context, &ask, limit_bucket_begin_ms(c->head + 1, c->window_ms));
+    }
 }
 
 void shard_prune(struct shard *s, uint64_t now_ms)

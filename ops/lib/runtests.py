@@ -291,6 +291,12 @@ def long_shadow():
     return program(folder, "sim_sim_shadow", "--count", "100000", count=r"(\d+) sets", least=100000) if folder else Counts(failed=1)
 
 
+def long_limits():
+    """20,000 limits over simulated days of changes, held against an exact account."""
+    folder = build("release")
+    return program(folder, "sim_sim_limits", "--count", "20000", count=r"(\d+) lives", least=20000) if folder else Counts(failed=1)
+
+
 def long_state():
     """A million lives of the state, over late mail and power cuts."""
     folder = build("release")
@@ -417,7 +423,7 @@ def long():
             temporary.replace(state_file)
 
     steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
-             ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("masks", long_masks), ("shadow", long_shadow), ("planted", long_planted),
+             ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("masks", long_masks), ("shadow", long_shadow), ("limits", long_limits), ("planted", long_planted),
              ("state", long_state), ("races", long_races), ("walks", long_walks), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan), ("cel", long_cel)]
     for name, step in steps:

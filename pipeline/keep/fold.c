@@ -82,7 +82,10 @@ struct fold *fold_create(void)
     if (f == NULL) return NULL;
     /* What all shards together may hold. */
     f->shard = shard_create(&(struct shard_options){.count = 1});
-    if (f->shard != NULL) return f;
+    if (f->shard != NULL) {
+        shard_hold_limits(f->shard, &limit_windows_unknown);
+        return f;
+    }
     free(f);
     return NULL;
 }

@@ -82,7 +82,9 @@ struct keep {
     /* Between threads. */
     _Atomic bool listening, stopping, given_up;
     _Atomic uint64_t drain_until_ms;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t windows_lock;
+    struct limit_windows windows; /* its list is on the heap */
+    pthread_mutex_t lock;         /* of what follows */
     struct keep_status status;
     bool claim_settled; /* Redis is ours, lost or away: await_claim() ends */
 };
@@ -127,6 +129,32 @@ void keep_status(const struct keep *k, struct keep_status *ret)
 
 /* ---- folds ---- */
 
+void keep_hold_limits(struct keep *k, const struct limit_windows *windows)
+{
+    struct limit_windows copy = *windows;
+    struct limit_windows_entry *list = calloc(windows->count + 1, sizeof *list);
+    if (list == NULL)
+        copy = limit_windows_unknown; /* nothing is dropped then */
+    else if (windows->count > 0)
+        memcpy(list, windows->list, windows->count * sizeof *list);
+    copy.list = list;
+    pthread_mutex_lock(&k->windows_lock);
+    struct limit_windows before = k->windows;
+    k->windows = copy;
+    pthread_mutex_unlock(&k->windows_lock);
+    free((void *)(uintptr_t)before.list);
+}
+
+static void prune(struct keep *k, struct fold *fold)
+{
+    uint64_t now = world_now_ms();
+    pthread_mutex_lock(&k->windows_lock);
+    shard_hold_limits(fold->shard, &k->windows);
+    shard_prune(fold->shard, now > FOLD_PRUNE_MARGIN_MS ? now - FOLD_PRUNE_MARGIN_MS : 0);
+    shard_hold_limits(fold->shard, &limit_windows_unknown);
+    pthread_mutex_unlock(&k->windows_lock);
+}
+
 static enum err make_fold(struct keep *k, struct fold **ret, struct fault *f)
 {
     struct fold *fold = fold_create();
@@ -137,8 +165,7 @@ static enum err make_fold(struct keep *k, struct fold **ret, struct fault *f)
     if (err == ERR_OK)
         err = fold_follow(fold, k->journal, journal_durable_seq(k->journal), &k->given_up, f);
     if (err == ERR_OK) {
-        uint64_t now = world_now_ms();
-        shard_prune(fold->shard, now > FOLD_PRUNE_MARGIN_MS ? now - FOLD_PRUNE_MARGIN_MS : 0);
+        prune(k, fold);
         struct shard *shards[1] = {fold->shard};
         memset(k->folding.live, 0, sizeof k->folding.live);
         err = snapshot_write(k->disk, &fold->past, shards, 1, k->folding.live, &k->given_up, f);
@@ -577,6 +604,8 @@ static void fini(struct keep *k)
     bell_stop(&k->bell);
     loop_destroy(k->loop);
     pthread_mutex_destroy(&k->lock);
+    pthread_mutex_destroy(&k->windows_lock);
+    free((void *)(uintptr_t)k->windows.list);
     free(k);
 }
 
@@ -601,6 +630,8 @@ enum err keep_start(const struct keep_options *o, struct keep **ret, struct faul
     atomic_store(&k->drain_until_ms, UINT64_MAX);
     k->claim_settled = !o->redis_reached;
     pthread_mutex_init(&k->lock, NULL);
+    pthread_mutex_init(&k->windows_lock, NULL);
+    k->windows = limit_windows_unknown;
     k->loop = loop_create();
     bell_start(k->loop, &k->bell, heard);
     enum err err = start_mirror(k, o, f);

@@ -130,6 +130,9 @@ struct keep_options {
 /* Holds the journal (journal_hold) from here on. ERR_EXISTS: another engine was faster;
  * ERR_BAD_VALUE: redis.url, or TLS without a CA. */
 enum err keep_start(const struct keep_options *options, struct keep **ret, struct fault *f);
+/* The windows that limits have from now on (copied): counters are kept as long in snapshots, and
+ * until the first call for ever. Any thread. */
+void keep_hold_limits(struct keep *k, const struct limit_windows *windows);
 void keep_wake(struct keep *k); /* the durable seq moved; any thread */
 /* A last snapshot and the mirror's rest, for at most this long. */
 void keep_stop(struct keep *k, uint32_t drain_ms);

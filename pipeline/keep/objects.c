@@ -6,8 +6,9 @@
  *   reviews   rev_…                  image, or the entry that opened it
  *             rev_…:<seq>.<n>        what happened to it since, in the order of these names
  *   counters  <key>                  image
- *             <key>:<window>:<from>  requests counted in the bucket that begins at `from` (HINCRBY)
- *             <key>:<window>:<from>+sum  their amounts, in millionths (HINCRBY); `+` sorts before digits
+ *             <key>:=<window>:<from>  requests counted in the bucket that begins at `from` (HINCRBY)
+ *             <key>:=<window>:<from>+sum  their amounts, in millionths (HINCRBY); `+` sorts before digits
+ *             <key>:<window>:…       the same by a key that holds the window, as it was made before
  *   actors    <tenant NUL actor>     image, or the entry that suspended it
  *             …NUL resumed           the entry that resumed it
  *
@@ -131,12 +132,13 @@ static bool counter_ops(const struct delta_entry *e, struct buf *out,
 {
     struct limit_ask ask;
     struct limit_told told;
-    if (!delta_read_counted(e->body, &ask, &told)) return false;
+    if (!delta_read_counted(e, &ask, &told)) return false;
     uint64_t from_ms =
         limit_bucket_begin_ms(limit_bucket(told.stamp_ms, ask.window_ms), ask.window_ms);
     size_t from = out->size;
     buf_put_hex(out, ask.key.bytes, SLOT_KEY_BYTES);
-    buf_printf(out, ":%" PRIu64 ":%" PRIu64, ask.window_ms, from_ms);
+    buf_printf(out, ask.is_old ? ":%" PRIu64 ":%" PRIu64 : ":=%" PRIu64 ":%" PRIu64, ask.window_ms,
+               from_ms);
     struct str field = since(out, from);
     ops[0] = add_op(SHARD_COUNTERS, out, field, 1);
     *ret_count = 1;
@@ -188,7 +190,8 @@ enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, str
     case DELTA_TOKEN_MINTED:
     case DELTA_TOKEN_SPENT:
     case DELTA_TOKEN_REVOKED: ok = token_ops(e, out, &ops[0]); break;
-    case DELTA_COUNTED: ok = counter_ops(e, out, ops, ret_count); break;
+    case DELTA_COUNTED:
+    case DELTA_LIMIT_COUNTED: ok = counter_ops(e, out, ops, ret_count); break;
     case DELTA_REVIEW_OPENED_PLAIN:
     case DELTA_REVIEW_OPENED:
     case DELTA_REVIEW_TRACED:
@@ -314,8 +317,15 @@ static enum err take_bucket(struct shard *s, struct limit_ask *ask, uint64_t fro
     ask->amount = sum;
     delta_put_counted(&made, ask, &told);
     enum err err = apply_made(s, &made, f);
-    if (err == ERR_OK) shard_count_more(s, &ask->key, from_ms, requests - 1);
+    if (err == ERR_OK) shard_count_more(s, ask, from_ms, requests - 1);
     return err;
+}
+
+/* `=` stands before that of a key which does not hold it. */
+static bool read_window(struct str text, struct limit_ask *ret)
+{
+    ret->is_old = !str_starts(text, STR("="));
+    return str_to_u64(ret->is_old ? text : str_skip(text, 1), &ret->window_ms);
 }
 
 /* Fields are sorted, so a bucket's sum is behind its requests. */
@@ -326,9 +336,8 @@ static enum err take_counted(struct shard *s, const struct field *field, const s
     uint64_t from_ms, requests, sum = 0;
     struct str rest = field->name, key, window, from;
     if (!str_split(&rest, ':', &key) || !str_split(&rest, ':', &window) ||
-        !str_split(&rest, '+', &from) || !hex_key(key, &ask.key) ||
-        !str_to_u64(window, &ask.window_ms) || !str_to_u64(from, &from_ms) ||
-        !str_to_u64(field->value, &requests))
+        !str_split(&rest, '+', &from) || !hex_key(key, &ask.key) || !read_window(window, &ask) ||
+        !str_to_u64(from, &from_ms) || !str_to_u64(field->value, &requests))
         return fault_set(f, ERR_CORRUPT, "", "a counter is damaged");
     if (!str_is_absent(rest)) return ERR_OK; /* a sum: taken with its requests */
     bool has_sum = next != NULL && next->name.size == field->name.size + 4 &&

@@ -42,12 +42,13 @@ enum {
     LIMIT_HELD_BYTES = 256 << 20,
 
     /* What one engine keeps; each reactor's shard has its equal part. Full is refused politely. */
-    LIMIT_SLOTS = 1024,           /* fixed for ever: the unit in which state moves */
-    LIMIT_TOKENS = 4000000,       /* live tokens; 1 GB at 256 bytes each */
-    LIMIT_REVIEWS = 400000,       /* pending and lately resolved */
-    LIMIT_REVIEW_BYTES = 1 << 30, /* of these, all that is kept of them */
-    LIMIT_COUNTERS = 1000000,     /* of policies' limits */
-    LIMIT_SUSPENDED = 100000,     /* actors; half of it by one tenant */
+    LIMIT_SLOTS = 1024,                    /* fixed for ever: the unit in which state moves */
+    LIMIT_TOKENS = 4000000,                /* live tokens; 1 GB at 256 bytes each */
+    LIMIT_REVIEWS = 400000,                /* pending and lately resolved */
+    LIMIT_REVIEW_BYTES = 1 << 30,          /* of these, all that is kept of them */
+    LIMIT_COUNTERS = 1000000,              /* of policies' limits */
+    LIMIT_WINDOW_SECONDS = 30 * 24 * 3600, /* the longest of a limit */
+    LIMIT_SUSPENDED = 100000,              /* actors; half of it by one tenant */
 
     LIMIT_PENDING_PER_ACTOR = 100, /* people read them */
     LIMIT_WAITERS_PER_REVIEW = 64,

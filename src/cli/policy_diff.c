@@ -342,10 +342,25 @@ const struct flag policy_diff_flags[] = {
     {"limit", "N", "show at most so many that would change (default 50)"},
     {NULL, NULL, NULL}};
 
+/* Told beside the report: no request of the corpus shows it. */
+static void tell_limits(void *context, struct str policy_name,
+                        const struct policy_problems *problems)
+{
+    struct cli *c = context;
+    struct str name = text_shown(&c->arena, policy_name);
+    for (size_t i = 0; i < problems->count; i++) {
+        const struct policy_problem *p = &problems->list[i];
+        struct str message = text_shown(&c->arena, str_from(p->message));
+        fprintf(c->err, "warning: %.*s: line %u: %s: %.*s\n", STR_FORMAT(name), p->line, p->path,
+                STR_FORMAT(message));
+    }
+}
+
 static int run(struct diff *d, const struct arguments *a)
 {
     int code = load_set(d->c, a->positionals[0], &d->before);
     if (code == DONE) code = load_set(d->c, a->positionals[1], &d->after);
+    if (code == DONE) policy_set_limit_changes(d->before, d->after, tell_limits, d->c);
     if (code == DONE) code = take_corpus(d);
     if (code != DONE) return code;
     if (d->c->json)

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "engine/old_limits.h"
 #include "engine/place.h"
 #include "engine/terms.h"
 #include "engine/traced.h"
@@ -469,9 +470,40 @@ static size_t limit_at_hand(const struct authorization *a)
     return a->looked < a->limit_count ? a->looked : a->counted;
 }
 
+/* What an earlier program counted against this limit, see old_limits.h. */
+static void old_limit_told(struct errand *e)
+{
+    struct authorization *a = of(e);
+    if (e->call.err != ERR_OK) {
+        fail(a, e->call.err);
+        return;
+    }
+    limit_used_add(&a->before, &e->call.limit.told.used);
+    count_limits(a);
+}
+
+/* False: there is nothing more to ask. */
+static bool asks_old_limit(struct authorization *a, const struct policy_limit *l)
+{
+    const struct old_limits *old = a->errand.worker->engine->old_limits;
+    if (old == NULL || a->tools.now_ms > old->until_ms) return false;
+    while (a->old_looked < old->window_count) {
+        struct slot_key key = place_old_limit(a->tools.hasher, a->ask.policy.tenant, l,
+                                              old->windows[a->old_looked++]);
+        if (!old_limits_may_have(old, key)) continue;
+        a->errand.call.limit.ask =
+            (struct limit_ask){.key = key, .is_old = true, .window_ms = l->window_ms};
+        errand_visit(&a->errand, CALL_COUNT, slot_of_key(key), old_limit_told);
+        return true;
+    }
+    return false;
+}
+
 static void limit_counted(struct errand *e)
 {
     struct authorization *a = of(e);
+    a->old_looked = 0;
+    a->before = (struct limit_used){0};
     if (e->call.err != ERR_OK) {
         fail(a, e->call.err);
         return;
@@ -502,9 +534,11 @@ static void count_limits(struct authorization *a)
         return;
     }
     const struct policy_limit *l = &a->limits[limit_at_hand(a)];
+    if (asks_old_limit(a, l)) return;
     struct limit_ask *ask = &a->errand.call.limit.ask;
     *ask = (struct limit_ask){.key = place_limit(a->tools.hasher, a->ask.policy.tenant, l),
                               .window_ms = l->window_ms,
+                              .before = a->before,
                               .count_max = l->count_max,
                               .has_max = l->has_max,
                               .amount_max = l->amount_max,

@@ -29,6 +29,8 @@ struct authorization {
     struct limit_ask *asked; /* of those, what was counted so far: */
     struct limit_told *told;
     size_t counted;
+    size_t old_looked; /* so many of the windows of old counters were asked for the limit at hand */
+    struct limit_used before; /* and hold this */
     /* there will be no decision: the use of its token is given back, too */
     bool is_undecided;
     void (*given_back)(struct authorization *a); /* what comes after giving back */

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "engine/place.h"
 
 enum { UNLOADABLE_GRACE_MS = 60000, BUNDLE_ARENA_BYTES = 1 << 30 };
 
@@ -35,6 +36,7 @@ struct bundle {
     struct map tenants;         /* name → struct tenant */
     struct map documents;       /* tenant + 0 + name → struct policy_document, for sharing */
     struct policy_set *nothing; /* denies everything: a tenant without documents */
+    struct limit_windows limit_windows;
 };
 
 static struct shared_set *set_share(struct shared_set *s)
@@ -286,6 +288,63 @@ static enum err read_policies(struct bundle *b, const struct bundle *before,
     return err;
 }
 
+/* ---- windows of limits ---- */
+
+struct listing {
+    struct limit_windows_entry *list; /* NULL: they are only counted */
+    size_t count;
+    struct str tenant;
+};
+
+static void list_limit(void *context, struct str policy_name, struct str rule_id,
+                       enum limit_per per, uint64_t window_ms)
+{
+    struct listing *l = context;
+    if (l->list != NULL)
+        l->list[l->count] = (struct limit_windows_entry){
+            place_limit_tag(l->tenant, policy_name, rule_id, per), window_ms};
+    l->count++;
+}
+
+static void list_all(const struct bundle *b, struct listing *l)
+{
+    struct str key;
+    void *value;
+    for (size_t at = 0; map_next(&b->tenants, &at, &key, &value);) {
+        const struct tenant *t = value;
+        l->tenant = t->name;
+        policy_set_limits(t->policies->set, list_limit, l);
+    }
+}
+
+static int by_tag(const void *a, const void *b)
+{
+    const struct limit_windows_entry *x = a, *y = b;
+    return x->tag < y->tag ? -1 : x->tag > y->tag;
+}
+
+static enum err list_windows(struct bundle *b, struct fault *f)
+{
+    struct listing l = {0};
+    list_all(b, &l);
+    l.list = arena_array(&b->arena, struct limit_windows_entry, l.count + 1);
+    if (l.list == NULL) return fault_plain(f, ERR_FULL);
+    l.count = 0;
+    list_all(b, &l);
+    qsort(l.list, l.count, sizeof *l.list, by_tag);
+    b->limit_windows = (struct limit_windows){
+        .list = l.list, .count = l.count, .is_unknown = b->facts.revision == 0};
+    for (size_t i = 0; i < l.count; i++)
+        if (l.list[i].window_ms > b->limit_windows.longest_ms)
+            b->limit_windows.longest_ms = l.list[i].window_ms;
+    return ERR_OK;
+}
+
+const struct limit_windows *bundle_limit_windows(const struct bundle *b)
+{
+    return &b->limit_windows;
+}
+
 /* Whoever reads past what it does not know may read past what makes a key or a policy narrower. */
 static enum err check_format(const struct json *root, struct fault *f)
 {
@@ -324,6 +383,7 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
     }
     if (err == ERR_OK) err = globs_read(root, "tenants", (struct str){0}, &b->arena, &b->served, f);
     if (err == ERR_OK) err = read_policies(b, before, json_get(root, STR("policies")), now_ms, f);
+    if (err == ERR_OK) err = list_windows(b, f);
     if (err == ERR_OK && (tree.overflow || b->arena.overflow)) err = fault_plain(f, ERR_FULL);
     arena_fini(&tree);
     if (err != ERR_OK) {

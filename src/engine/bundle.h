@@ -9,6 +9,7 @@
 
 #include "access/key.h"
 #include "policy/policy.h"
+#include "shards/limit_window.h"
 
 struct bundle;
 
@@ -33,6 +34,8 @@ const struct bundle_facts *bundle_facts(const struct bundle *b);
 const struct key_table *bundle_keys(const struct bundle *b);
 /* The tenants whose records the platform takes of us; NULL: all. */
 const struct globs *bundle_served(const struct bundle *b);
+/* The windows of all limits (place_limit_tag()); before anything came of the platform: unknown. */
+const struct limit_windows *bundle_limit_windows(const struct bundle *b);
 /* The tenant's set; where it has none, the one that denies everything. Never NULL. */
 const struct policy_set *bundle_policies(const struct bundle *b, struct str tenant);
 

@@ -106,7 +106,8 @@ struct engine {
     struct shard **shards;   /* by reactor; recovered before the workers start */
     struct post *post;
     struct revoked_log *revoked;
-    struct keep *keep; /* NULL: not running now; held by followers_lock */
+    const struct old_limits *old_limits; /* NULL: none */
+    struct keep *keep;                   /* NULL: not running now; held by followers_lock */
     /* the next place in lists: rises over all that is minted and enqueued */
     _Atomic uint64_t ordinal;
     /* workers (bit i: worker i) to be rung by who has read the revocation log */

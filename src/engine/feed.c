@@ -165,6 +165,9 @@ static void swap(struct feed *feed, struct bundle *next)
         key_table_unprovable(bundle_keys(next), pepper_mark(&e->pepper), world_now_ms());
     key_trouble_note(&e->keys_unprovable, &unprovable);
     atomic_store(&e->revision, bundle_facts(next)->revision);
+    pthread_mutex_lock(&e->followers_lock);
+    if (e->keep != NULL) keep_hold_limits(e->keep, bundle_limit_windows(next));
+    pthread_mutex_unlock(&e->followers_lock);
     bundle_destroy(before);
 }
 

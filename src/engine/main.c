@@ -25,6 +25,7 @@
 #include "base/signals.h"
 #include "base/thread.h"
 #include "engine/engine.h"
+#include "engine/old_limits.h"
 #include "engine/signing.h"
 #include "engine/recovery.h"
 #include "http/listen.h"
@@ -482,6 +483,7 @@ static void fini(struct boot *b)
     struct engine *e = &b->engine;
     bundle_destroy(atomic_load(&e->bundle));
     for (unsigned i = 0; i < e->worker_count; i++) shard_destroy(e->shards[i]);
+    old_limits_destroy((struct old_limits *)(uintptr_t)e->old_limits);
     free(e->shards);
     post_destroy(e->post);
     revoked_log_destroy(e->revoked);

@@ -33,17 +33,51 @@ unsigned place_subject(struct hasher *h, struct str tenant, bool is_user, struct
     return slot_of_key(half_of(hasher_end(h)));
 }
 
-struct slot_key place_limit(struct hasher *h, struct str tenant, const struct policy_limit *l)
+/* FNV-1a (Fowler, Noll, Vo), a 0 behind each part. Two limits with one tag keep their counters as
+ * long as the longer of their windows, and nothing else comes of it. */
+static uint32_t tag_add(uint32_t tag, struct str part)
 {
-    char window[24];
-    struct buf b = buf_over(window, sizeof window);
-    buf_put_u64(&b, l->window_ms);
-    hasher_begin(h);
-    add(h, STR("limit"));
+    for (size_t i = 0; i < part.size; i++) tag = (tag ^ (uint8_t)part.bytes[i]) * 16777619u;
+    return tag * 16777619u;
+}
+
+uint32_t place_limit_tag(struct str tenant, struct str policy_name, struct str rule_id,
+                         enum limit_per per)
+{
+    uint32_t tag = tag_add(2166136261u, tenant);
+    tag = tag_add(tag_add(tag, policy_name), rule_id);
+    return tag_add(tag, str_from(limit_per_name(per)));
+}
+
+static void add_limit(struct hasher *h, struct str tenant, const struct policy_limit *l)
+{
     add(h, tenant);
     add(h, l->policy_name);
     add(h, l->rule_id);
     add(h, str_from(limit_per_name(l->per)));
+}
+
+struct slot_key place_limit(struct hasher *h, struct str tenant, const struct policy_limit *l)
+{
+    hasher_begin(h);
+    add(h, STR("limit of any window"));
+    add_limit(h, tenant, l);
+    add(h, l->value);
+    struct slot_key k = half_of(hasher_end(h));
+    uint32_t tag = place_limit_tag(tenant, l->policy_name, l->rule_id, l->per);
+    for (unsigned i = 0; i < 4; i++) k.bytes[LIMIT_TAG_AT + i] = (uint8_t)(tag >> (8 * i));
+    return k;
+}
+
+struct slot_key place_old_limit(struct hasher *h, struct str tenant, const struct policy_limit *l,
+                                uint64_t window_ms)
+{
+    char window[24];
+    struct buf b = buf_over(window, sizeof window);
+    buf_put_u64(&b, window_ms);
+    hasher_begin(h);
+    add(h, STR("limit"));
+    add_limit(h, tenant, l);
     add(h, buf_view(&b));
     add(h, l->value);
     return half_of(hasher_end(h));

@@ -26,8 +26,14 @@ void place_keys_derive(struct place_keys *k, const struct pepper *p);
 /* The slot of an actor (or of a person): its reviews and its suspension live there. */
 unsigned place_subject(struct hasher *h, struct str tenant, bool is_user, struct str subject);
 
-/* The counter of one limit for this request. */
+/* The counter of one limit for this request, whatever its window. The last four bytes are the tag of
+ * the limit itself (shards/limit_window.h). */
 struct slot_key place_limit(struct hasher *h, struct str tenant, const struct policy_limit *l);
+uint32_t place_limit_tag(struct str tenant, struct str policy_name, struct str rule_id,
+                         enum limit_per per);
+/* The counter as programs before made it, for one window each. */
+struct slot_key place_old_limit(struct hasher *h, struct str tenant, const struct policy_limit *l,
+                                uint64_t window_ms);
 
 /* A request that may be sent again under one Idempotency-Key. */
 struct retried {

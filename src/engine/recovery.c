@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "engine/old_limits.h"
 
 struct loading { /* what the callbacks of one recovery share */
     struct engine *engine;
@@ -85,6 +86,7 @@ static enum err make_shards(struct engine *e, struct fault *f)
     for (unsigned i = 0; i < e->worker_count; i++) {
         e->shards[i] = shard_create(&(struct shard_options){.index = i, .count = e->worker_count});
         if (e->shards[i] == NULL) return fault_set(f, ERR_FULL, "", "out of memory for a shard");
+        shard_hold_limits(e->shards[i], &limit_windows_unknown);
     }
     return ERR_OK;
 }
@@ -116,6 +118,7 @@ static void derive(struct engine *e)
         if (last > ordinal) ordinal = last;
     }
     atomic_store(&e->ordinal, ordinal + 1);
+    e->old_limits = old_limits_create(e->shards, e->worker_count);
 }
 
 /* ---- Redis ---- */

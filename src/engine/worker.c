@@ -187,6 +187,7 @@ static void take_bundle(struct worker *w)
     w->bundle = newest;
     w->api.keys = bundle_keys(newest);
     w->api.served = bundle_served(newest);
+    shard_hold_limits(w->owner.shard, bundle_limit_windows(newest));
     key_cache_clear(w->api.cache);
     if (w->pins_before == 0) worker_moved(w);
 }

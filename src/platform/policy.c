@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "event/event.h"
 #include "pipeline/ingest/policy_store.h"
+#include "platform/limits_warn.h"
 #include "platform/platform.h"
 #include "platform/policy_apply.h"
 
@@ -51,7 +52,8 @@ static void tell_invalid(struct job *j, const struct policy_problems *p)
 /* ---- on a reader: is it a valid document? ---- */
 
 /* A rollback puts what was stored once: what a new document is refused for is a warning there. */
-static void check_content(struct job *j, struct policy_detail *d, struct str content)
+static void check_content(struct job *j, struct policy_detail *d, struct store *s,
+                          struct str content)
 {
     struct policy_document *document;
     struct policy_problems lints;
@@ -69,6 +71,7 @@ static void check_content(struct job *j, struct policy_detail *d, struct str con
     policy_book_note(j->platform->book, document);
     policy_refusals(document, &d->problems); /* none but of a rollback */
     policy_lint(document, &lints);
+    limits_warn(s, d->change.tenant, document, &d->problems);
     policy_problems_join(&d->problems, &lints);
     sha256_write_hex(policy_document_digest(document), d->digest);
     d->change.digest = str_of(d->digest, SHA256_HEX);
@@ -78,9 +81,8 @@ static void check_content(struct job *j, struct policy_detail *d, struct str con
 
 static void put_check(struct job *j, struct store *s)
 {
-    (void)s;
     struct policy_detail *d = j->detail;
-    check_content(j, d, d->change.content);
+    check_content(j, d, s, d->change.content);
 }
 
 /* ---- on the writer ---- */
@@ -286,7 +288,7 @@ static void rollback_check(struct job *j, struct store *s)
     buf_init(&content, 4 << 10, LIMIT_POLICY_BODY_BYTES * 2);
     j->err =
         policy_store_content(s, d->change.tenant, d->change.name, d->version, &content, &j->fault);
-    if (j->err == ERR_OK) check_content(j, d, buf_view(&content));
+    if (j->err == ERR_OK) check_content(j, d, s, buf_view(&content));
     buf_fini(&content);
 }
 

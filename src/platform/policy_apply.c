@@ -1,6 +1,7 @@
 #include "platform/policy_apply.h"
 
 #include "base/check.h"
+#include "platform/limits_warn.h"
 
 void set_problems_put(struct buf *out, const struct set_problem *list, size_t count)
 {
@@ -31,7 +32,8 @@ static void keep(struct set_problem *list, size_t *count, size_t most, struct st
 }
 
 /* ERR_INVALID_POLICY with its problems kept. */
-static enum err check_step(struct policy_apply *a, size_t index, struct arena *arena)
+static enum err check_step(struct policy_apply *a, size_t index, struct store *s,
+                           struct arena *arena)
 {
     struct policy_change *p = &a->batch.steps[index].change;
     struct policy_document *d = NULL;
@@ -44,6 +46,9 @@ static enum err check_step(struct policy_apply *a, size_t index, struct arena *a
              &problems);
     if (err != ERR_OK) return err;
     if (a->lints) {
+        struct policy_problems counts = {0};
+        limits_warn(s, p->tenant, d, &counts);
+        keep(a->warnings, &a->warning_count, APPLY_WARNINGS_MAX, p->name, index, &counts);
         policy_lint(d, &problems);
         keep(a->warnings, &a->warning_count, APPLY_WARNINGS_MAX, p->name, index, &problems);
     }
@@ -56,11 +61,12 @@ static enum err check_step(struct policy_apply *a, size_t index, struct arena *a
     return digest == NULL ? ERR_FULL : ERR_OK;
 }
 
-enum err policy_apply_check(struct policy_apply *a, struct arena *arena, struct fault *f)
+enum err policy_apply_check(struct policy_apply *a, struct store *s, struct arena *arena,
+                            struct fault *f)
 {
     a->guard.problem_count = a->warning_count = 0;
     for (size_t i = 0; i < a->batch.count; i++) {
-        enum err err = a->batch.steps[i].deletes ? ERR_OK : check_step(a, i, arena);
+        enum err err = a->batch.steps[i].deletes ? ERR_OK : check_step(a, i, s, arena);
         if (err != ERR_OK && err != ERR_INVALID_POLICY) return fault_plain(f, err);
     }
     if (a->guard.problem_count == 0) return ERR_OK;

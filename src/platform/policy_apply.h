@@ -16,14 +16,15 @@ struct policy_apply {
      * refused for; NULL: none is */
     const bool *in_force;
     struct set_guard guard; /* `problems` are those of policy_apply_check(), too */
-    bool lints;             /* fills `warnings` */
+    bool lints;             /* fills `warnings`, also with what becomes of the counts of limits */
     size_t warning_count;
     struct set_problem warnings[APPLY_WARNINGS_MAX];
 };
 
-/* Reads and checks the documents; digests and formats of the steps are filled in, in the arena.
+/* `s` is only read (NULL where `lints` is not set). Reads and checks the documents; digests and formats of the steps are filled in, in the arena.
  * ERR_INVALID_POLICY: guard.problems has at least one, the fault tells the first. */
-enum err policy_apply_check(struct policy_apply *a, struct arena *arena, struct fault *f);
+enum err policy_apply_check(struct policy_apply *a, struct store *s, struct arena *arena,
+                            struct fault *f);
 /* Also ERR_ROLE_IN_USE, and what policy_store_apply() gives. */
 enum err policy_apply_store(struct policy_apply *a, struct store *s, const struct actor *by,
                             struct fault *f);

@@ -65,8 +65,7 @@ static void tell_refused(struct job *j, const struct policy_apply *a)
 static void apply_check(struct job *j, struct store *s)
 {
     struct policy_apply *a = j->detail;
-    (void)s;
-    j->err = policy_apply_check(a, &j->arena, &j->fault);
+    j->err = policy_apply_check(a, s, &j->arena, &j->fault);
     if (j->err != ERR_OK) tell_refused(j, a);
 }
 

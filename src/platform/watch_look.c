@@ -402,7 +402,7 @@ static void judge(struct watch_look *l, struct store *s)
     if (problem_files(k) == 0 && (is_news || !is_all_there) &&
         (is_news || c.overridden.count == 0)) {
         add_files(l);
-        err = policy_apply_check(&l->apply, &l->arena, &f);
+        err = policy_apply_check(&l->apply, NULL, &l->arena, &f);
         if (err == ERR_INVALID_POLICY) take_problems(l, is_news);
     } else {
         l->apply.batch.count = 0;

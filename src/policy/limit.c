@@ -235,3 +235,15 @@ const struct policy_limit *limit_over_by_itself(const struct policy_outcome *o)
     }
     return NULL;
 }
+
+void policy_set_limits(const struct policy_set *s,
+                       void (*each)(void *context, struct str policy_name, struct str rule_id,
+                                    enum limit_per per, uint64_t window_ms),
+                       void *context)
+{
+    for (size_t i = 0; i < s->rule_count; i++) {
+        const struct rule *rule = s->rules[i].rule;
+        if (!s->rules[i].has_limit) continue;
+        each(context, rule->document->name, rule->id, rule->limit->per, rule->limit->window_ms);
+    }
+}

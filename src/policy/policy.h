@@ -104,6 +104,15 @@ bool policy_roles_check(const struct policy_roles_member *before, size_t before_
 /* Lints: legal and probably wrong. */
 void policy_lint(const struct policy_document *d, struct policy_problems *ret);
 
+struct str policy_document_name(const struct policy_document *d); /* as long as it lives */
+bool policy_document_has_limits(const struct policy_document *d);
+
+/* What becomes of what the limits of `before` have counted when `after` takes its place, where that
+ * is not all carried over: added to `ret`. The names differ: it was renamed. `now_ms` 0: at some
+ * time to come. */
+void policy_limit_changes(const struct policy_document *before, const struct policy_document *after,
+                          uint64_t now_ms, struct policy_problems *ret);
+
 struct sha256 policy_document_digest(const struct policy_document *d); /* of its text */
 bool policy_document_is_json(const struct policy_document *d);
 size_t policy_document_rules(const struct policy_document *d);
@@ -145,6 +154,9 @@ enum err policy_import_lelu(struct str text, struct buf *out, struct policy_impo
 
 /* ---- sets ---- */
 
+enum limit_per { PER_ACTOR, PER_USER, PER_ACTING_FOR, PER_TENANT, PER_RESOURCE };
+const char *limit_per_name(enum limit_per per);
+
 struct policy_set; /* immutable; owned by its creator */
 
 struct policy_set_entry {
@@ -158,6 +170,17 @@ enum err policy_set_create(const struct policy_set_entry *entries, size_t count,
 void policy_set_destroy(struct policy_set *s);
 struct str policy_set_digest_hex(const struct policy_set *s); /* 64 characters */
 size_t policy_set_rules(const struct policy_set *s);
+/* Each limit of its enforced documents. */
+void policy_set_limits(const struct policy_set *s,
+                       void (*each)(void *context, struct str policy_name, struct str rule_id,
+                                    enum limit_per per, uint64_t window_ms),
+                       void *context);
+
+/* policy_limit_changes() of each document of `after` that it has something to say of. */
+void policy_set_limit_changes(const struct policy_set *before, const struct policy_set *after,
+                              void (*each)(void *context, struct str policy_name,
+                                           const struct policy_problems *problems),
+                              void *context);
 
 /* A set that denies everything with this rule ("default:policy_unloadable") and reason. */
 enum err policy_set_closed(const char *rule, const char *reason, struct policy_set **ret);
@@ -242,9 +265,6 @@ struct policy_review {                   /* what a human_review asks for: all vo
 /* Amounts are counted in millionths, rounded up, so that sums are exact. */
 enum { AMOUNT_SCALE = 1000000 };
 #define AMOUNT_MAX INT64_C(9000000000000000000) /* nine million million */
-
-enum limit_per { PER_ACTOR, PER_USER, PER_ACTING_FOR, PER_TENANT, PER_RESOURCE };
-const char *limit_per_name(enum limit_per per);
 
 /* A limit of a rule that applied: what a live allow or compute counts, and what over means. */
 struct policy_limit {

@@ -137,7 +137,7 @@ const struct limit_terms *read_limit(struct reader *r, const struct value *v)
 {
     static const char *const keys[] = {"per", "window", "count", "sum", "max", "over"};
     static const char *const over_words[] = {"deny", "human_review"};
-    const uint64_t month_ms = (uint64_t)30 * 24 * 60 * 60 * 1000;
+    const uint64_t month_ms = LIMIT_WINDOW_SECONDS * UINT64_C(1000);
     const char *per_words[PER_WORDS];
     for (size_t i = 0; i < PER_WORDS; i++) per_words[i] = limit_per_name((enum limit_per)i);
     if (!want_map(r, v)) return NULL;

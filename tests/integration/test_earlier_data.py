@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from earlier import Earlier
+from earlier import POLICY, Earlier
 
 FIXTURES = sorted(path for path in (pathlib.Path(__file__).resolve().parents[1] / "fixtures").iterdir() if path.is_dir())
 
@@ -56,3 +56,23 @@ def test_a_mirror_is_adopted_and_nothing_is_looser(opened, commit, postgres, red
     earlier.start()
     earlier.check_nothing_is_looser()
     earlier.stack.engine.stop()
+
+
+def test_limits_whose_window_changes_after_the_upgrade_go_on_counting(opened, commit):
+    """An earlier program's counters are named by their window, too: they are found under another one."""
+    earlier = opened(commit / "sqlite").start()
+    changed = POLICY.replace("window: 1h", "window: 2h").replace("window: 24h", "window: 25h")
+    assert changed != POLICY
+    earlier.stack.policy("base", changed)
+    limited = [row for row in earlier.story["later"] if (row["body"] or {}).get("action") in ("count", "pay", "over")]
+    assert {row["members"].get("rule") for row in limited} >= {"limit:counted", "limit:summed", "limit:asked"}
+    for _ in range(2):
+        for row in limited:
+            if row["members"]["decision"] != "allow":
+                reply = earlier.ask(row)
+                assert reply.json["decision"] == row["members"]["decision"], (row["what"], reply)
+                assert reply.json["rule"] == row["members"]["rule"], (row["what"], reply)
+        earlier.stack.engine.stop()
+        earlier.stack.engine.start()
+    earlier.stack.engine.stop()
+    earlier.stack.platform.stop()

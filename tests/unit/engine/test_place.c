@@ -54,7 +54,6 @@ static void no_two_limits_share_a_counter(void **state)
         LIMIT("acme", "base", "each", PER_ACTOR, "bot", 1000),
         LIMIT("acme", "base", "few", PER_USER, "bot", 1000),
         LIMIT("acme", "base", "few", PER_ACTOR, "coder", 1000),
-        LIMIT("acme", "base", "few", PER_ACTOR, "bot", 2000),
         LIMIT("acmeb", "ase", "few", PER_ACTOR, "bot", 1000),
 #undef LIMIT
     };
@@ -67,6 +66,33 @@ static void no_two_limits_share_a_counter(void **state)
         for (size_t k = 0; k < i; k++)
             assert_memory_not_equal(keys[i].bytes, keys[k].bytes, sizeof keys[i].bytes);
     }
+}
+
+/* What was counted is carried over when the window changes; programs before made another key of
+ * it, and that is found as it was (a digest that they made). */
+static void the_key_of_a_counter_does_not_hold_the_window(void **state)
+{
+    struct scene *s = *state;
+    struct policy_limit l = {.policy_name = STR("base"),
+                             .rule_id = STR("few"),
+                             .per = PER_ACTOR,
+                             .value = STR("bot"),
+                             .window_ms = 1000};
+    struct slot_key before = place_limit(s->hasher, STR("acme"), &l);
+    struct slot_key old = place_old_limit(s->hasher, STR("acme"), &l, 1000);
+    static const uint8_t made_before[SLOT_KEY_BYTES] = {0x00, 0x29, 0xc7, 0x91, 0xd0, 0x2a,
+                                                        0x3a, 0x52, 0x8f, 0xa1, 0xa1, 0x16,
+                                                        0x89, 0x68, 0xc1, 0x8c};
+    assert_memory_equal(old.bytes, made_before, sizeof old.bytes);
+    l.window_ms = 2000;
+    struct slot_key after = place_limit(s->hasher, STR("acme"), &l);
+    assert_memory_equal(before.bytes, after.bytes, sizeof before.bytes);
+    assert_int_equal(limit_tag(&after),
+                     place_limit_tag(STR("acme"), STR("base"), STR("few"), PER_ACTOR));
+    l.value = STR("coder");
+    struct slot_key other = place_limit(s->hasher, STR("acme"), &l);
+    assert_int_equal(limit_tag(&after), limit_tag(&other));
+    assert_memory_not_equal(after.bytes, other.bytes, LIMIT_TAG_AT);
 }
 
 static struct retry retry_of(struct scene *s, const char *tenant, const char *credential,
@@ -151,6 +177,7 @@ int main(void)
         TEST(no_two_limits_share_a_counter),
         TEST(keys_of_digests_are_of_the_pepper),
         TEST(the_body_of_a_retry_is_kept_under_a_key),
+        TEST(the_key_of_a_counter_does_not_hold_the_window),
         TEST(an_idempotency_key_is_of_one_tenant_credential_and_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

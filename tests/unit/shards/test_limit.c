@@ -387,16 +387,16 @@ static void many_requests_count_at_once_as_one_by_one(void **state)
     struct limit_told told = {.counted = true, .stamp_ms = newest_ms - 30000};
     limit_table_init(&t, 10);
     assert_int_equal(limit_apply(&t, &ask, &told), ERR_OK);
-    limit_count_more(&t, &ask.key, told.stamp_ms, 12);
-    limit_count_more(&t, &ask.key, newest_ms - 120000, 5); /* of a bucket that is gone */
-    limit_count_more(&t, &other.key, told.stamp_ms, 5);    /* nobody has counted there */
+    limit_count_more(&t, &ask, told.stamp_ms, 12);
+    limit_count_more(&t, &ask, newest_ms - 120000, 5); /* of a bucket that is gone */
+    limit_count_more(&t, &other, told.stamp_ms, 5);    /* nobody has counted there */
     ask.count_max = 15;
     assert_true(count_at(&t, &ask, newest_ms));
     assert_true(count_at(&t, &ask, newest_ms));
     assert_false(count_at(&t, &ask, newest_ms));
     assert_int_equal(t.counters.count, 1);
     /* More than a bucket counts are as many as it counts. */
-    limit_count_more(&t, &ask.key, told.stamp_ms, UINT64_MAX);
+    limit_count_more(&t, &ask, told.stamp_ms, UINT64_MAX);
     ask.count_max = (uint64_t)UINT32_MAX + 3;
     assert_true(count_at(&t, &ask, newest_ms));
     assert_false(count_at(&t, &ask, newest_ms));
@@ -613,7 +613,7 @@ static void a_damaged_saved_counter_is_refused_and_changes_nothing(void **state)
     limit_table_init(&from, 10);
     limit_table_init(&to, 10);
     for (unsigned i = 0; i < 100; i++) count_at(&from, &ask, now_2026 + UINT64_C(700) * i);
-    counter_put(&out, limit_table_next(&from, &cursor));
+    counter_put(&out, limit_table_next(&from, &cursor, NULL));
     assert_false(out.overflow);
     for (size_t size = 0; size < out.size;
          size++) /* cut short: within a bucket, or with fewer of them */
@@ -688,7 +688,7 @@ static void counters_that_were_counted_alike_are_saved_alike_whatever_they_refus
                 assert_false(count_at(&tables[i], &ask,
                                       limit_bucket_begin_ms(later + 1, ask.window_ms) - 1));
             saved[i] = buf_over(bytes[i], sizeof bytes[i]);
-            counter_put(&saved[i], limit_table_next(&tables[i], &cursor));
+            counter_put(&saved[i], limit_table_next(&tables[i], &cursor, NULL));
             limit_table_fini(&tables[i]);
         }
         assert_true(str_equal(buf_view(&saved[0]), buf_view(&saved[1])));

@@ -43,7 +43,7 @@ static void the_decision_and_the_spending_are_one_record(void **state)
     struct delta_entry e;
     enum err err = ERR_OK;
     assert_true(delta_next(&delta, &e, &err));
-    assert_int_equal(e.kind, DELTA_COUNTED);
+    assert_int_equal(e.kind, DELTA_LIMIT_COUNTED);
     assert_true(delta_next(&delta, &e, &err));
     assert_int_equal(e.kind, DELTA_REVIEW_MOVED);
     assert_false(delta_next(&delta, &e, &err));
