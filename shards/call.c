@@ -47,7 +47,8 @@ size_t call_record_most(const struct call *c)
     case CALL_MINT:
         return record_most(c->records[0].size,
                            c->spent.size + DELTA_MOST_BYTES + c->mint.facts.scope.size);
-    case CALL_REVOKE: return small;
+    case CALL_REVOKE:
+    case CALL_ROTATE: return small;
     case CALL_SPEND:
     case CALL_UNSPEND:
     case CALL_TOKEN_GET:

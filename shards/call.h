@@ -17,6 +17,7 @@
 #include "base/wheel.h"
 #include "shards/limit_window.h"
 #include "shards/review.h"
+#include "shards/signer.h"
 #include "shards/slot.h"
 #include "shards/token_facts.h"
 
@@ -37,6 +38,7 @@ struct asker {
     struct str token_actor;      /* a token: the actor it was minted for; absent: a key */
     struct str token_acting_for; /* and for whom, or for nobody */
     struct id token;             /* which */
+    uint32_t token_signer;       /* and under which signing key */
     bool sees_all;               /* reviewer, admin: whatever is in its tenant */
 };
 
@@ -91,8 +93,15 @@ struct call {
             /* in: what to mint. out: what there is (on a retry, what was) */
             struct token_facts facts;
             struct retry retry;
+            /* what was minted under an older signing key is dead: its retry mints anew */
+            uint32_t signer_least;
             bool replayed; /* out */
         } mint;
+        struct {
+            bool at_once; /* the older keys verify no more */
+            uint8_t salt[SIGNER_SALT_BYTES];
+            struct signer_rotation made; /* out */
+        } rotate;
         struct {
             struct id id;
             enum token_use use;       /* out, of spend */

@@ -187,6 +187,16 @@ void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct
     end(out, body);
 }
 
+void delta_put_rotated(struct buf *out, const struct signer_rotation *r)
+{
+    size_t body = begin(out, DELTA_SIGNER_ROTATED, SIGNER_SLOT);
+    put_u32(out, r->number);
+    put_u64(out, r->active_ms);
+    put_number(out, r->ends_older, 1);
+    put_bytes(out, r->salt, sizeof r->salt);
+    end(out, body);
+}
+
 /* ---- in: a reader that fails once and for all ---- */
 
 struct reader {
@@ -425,6 +435,18 @@ bool delta_read_suspended(struct str body, struct actor_facts *ret)
     a.suspended_ms = take_u64(&r);
     if (!done(&r) || str_is_absent(a.tenant) || str_is_absent(a.actor)) return false;
     *ret = a;
+    return true;
+}
+
+bool delta_read_rotated(struct str body, struct signer_rotation *ret)
+{
+    struct reader r = {.rest = body};
+    struct signer_rotation s = {.number = take_u32(&r)};
+    s.active_ms = take_u64(&r);
+    s.ends_older = take_bool(&r);
+    take_bytes(&r, s.salt, sizeof s.salt);
+    if (!done(&r) || s.number == 0) return false;
+    *ret = s;
     return true;
 }
 

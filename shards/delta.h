@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "shards/call.h"
+#include "shards/signer.h"
 
 enum delta_kind {
 #define DELTA(name, number, text) DELTA_##name = number,
@@ -42,6 +43,7 @@ void delta_put_moved(struct buf *out, const struct review_facts *r);
 void delta_put_suspended(struct buf *out, unsigned slot, const struct actor_facts *a);
 void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct str actor,
                        uint64_t at_ms);
+void delta_put_rotated(struct buf *out, const struct signer_rotation *r);
 
 /* The next entry of `rest`, which moves on; false: the end, or *ret_err: ERR_CORRUPT, damage;
  * ERR_BAD_VALUE, a kind that only a later program knows. */
@@ -65,6 +67,7 @@ bool delta_read_voted(struct str body, struct id *ret_review, struct review_vote
 bool delta_read_moved(struct str body,
                       struct review_facts *ret); /* id, state and the times and names of the move */
 bool delta_read_suspended(struct str body, struct actor_facts *ret);
+bool delta_read_rotated(struct str body, struct signer_rotation *ret);
 bool delta_read_resumed(struct str body, struct str *ret_tenant, struct str *ret_actor,
                         uint64_t *ret_at_ms);
 

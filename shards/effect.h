@@ -16,7 +16,12 @@ struct effect_record {
     struct str event, delta; /* valid until the next step */
 };
 
-enum notice_kind { NOTICE_TOKEN_REVOKED, NOTICE_ACTOR_SUSPENDED, NOTICE_ACTOR_RESUMED };
+enum notice_kind {
+    NOTICE_TOKEN_REVOKED,
+    NOTICE_ACTOR_SUSPENDED,
+    NOTICE_ACTOR_RESUMED,
+    NOTICE_SIGNER_ROTATED /* nothing but that there is another set of signing keys */
+};
 
 struct effect_notice {
     enum notice_kind kind;

@@ -4,6 +4,7 @@
  *   token_step.c    what calls do to a token                  limit_step.c   counting
  *   review_step.c   what calls do to a review                 review_list.c  pages and traces
  *   review_event.c  the events of a review                    actor_step.c   suspend and resume
+ *   signer_step.c   signing keys: rotation, apply, save
  *   effect.c        what a step wants done                    token_keep.c   apply, save of tokens
  *
  * A step looks, then puts its record's bytes together, then changes, then says so in the effects:
@@ -36,6 +37,7 @@ struct shard {
     struct limit_table limits;
     struct review_table reviews;
     struct actor_table actors;
+    struct signer_table signers;      /* of slot 0 */
     struct arena scratch;             /* for reading items back */
     uint64_t *marks[SHARD_MARKS_MAX]; /* of the objects that the last step recorded */
     size_t mark_count;
@@ -113,6 +115,18 @@ void token_notices(const struct shard *s,
                    void (*each)(void *context, const struct effect_notice *n), void *context);
 /* Counted tokens are revoked, as of `now_ms`; how many. */
 uint64_t token_close_counted(struct shard *s, uint64_t now_ms);
+
+/* ---- signing keys (signer_step.c) ---- */
+
+#define SIGNER_REASON_AT_ONCE "The older signing keys verify no more."
+#define SIGNER_REASON_OVERLAP "The older signing keys verify until their last token has ended."
+void signer_step(struct shard *s, struct call *c, struct effects *e); /* ROTATE */
+bool signer_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *e);
+enum err signer_apply(struct shard *s, const struct delta_entry *e, struct fault *f);
+enum err signer_save(const struct shard *s, struct buf *out,
+                     enum err (*put)(void *context, struct str entry), void *context);
+enum err signer_load(struct shard *s, const struct shard_entry *head, struct str body,
+                     struct fault *f);
 
 /* ---- reviews and actors ---- */
 

@@ -10,7 +10,15 @@
 
 /* a review with its item, its redemption, 64 votes and 256 trace ids */
 enum { SHARD_ENTRY_BYTES_MAX = 1 << 20 };
-enum shard_object { SHARD_TOKENS, SHARD_REVIEWS, SHARD_COUNTERS, SHARD_ACTORS, SHARD_OBJECTS };
+enum shard_object {
+    SHARD_TOKENS,
+    SHARD_REVIEWS,
+    SHARD_COUNTERS,
+    SHARD_ACTORS,
+    SHARD_MIRRORED, /* so many kinds are in Redis, too */
+    SHARD_SIGNERS = SHARD_MIRRORED,
+    SHARD_OBJECTS
+};
 
 struct shard_entry {
     unsigned slot;

@@ -363,7 +363,7 @@ bool revoked_view_take(struct revoked_view *v, uint64_t now_ms)
         v->last = e;
         if (e->notice.kind == NOTICE_TOKEN_REVOKED)
             take_token(v, &e->notice, now_ms);
-        else
+        else if (e->notice.kind != NOTICE_SIGNER_ROTATED)
             take_actor(v, &e->notice, now_ms);
     }
     atomic_store_explicit(cursor, atomic_load_explicit(&l->newest, memory_order_relaxed),

@@ -30,6 +30,7 @@ struct shard *shard_create(const struct shard_options *options)
     const unsigned count = options->count;
     s->index = options->index;
     s->count = count;
+    s->signers.rotate_ms = options->rotate_ms;
     token_table_init(&s->tokens, share(options->tokens_max, LIMIT_TOKENS, count));
     limit_table_init(&s->limits, share(options->counters_max, LIMIT_COUNTERS, count));
     review_table_init(&s->reviews, share(options->reviews_max, LIMIT_REVIEWS, count),
@@ -61,6 +62,7 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
     case CALL_TOKEN_GET:
     case CALL_TOKEN_LIST:
     case CALL_REVOKE: token_step(s, c, e); return;
+    case CALL_ROTATE: signer_step(s, c, e); return;
     case CALL_COUNT:
     case CALL_UNCOUNT: limit_step(s, c); return;
     case CALL_ENQUEUE:
@@ -179,6 +181,7 @@ static uint64_t next_due(const struct shard *s, uint64_t now_ms)
     next = sooner(next, wheel_next_ms(&s->actors.wheel));
     next = sooner(next, token_table_next_ms(&s->tokens));
     next = sooner(next, limit_table_next_ms(&s->limits));
+    if (shard_owns(s, SIGNER_SLOT)) next = sooner(next, signer_due_ms(&s->signers));
     if (!list_is_empty(&s->actors.to_deny)) next = sooner(next, now_ms + TICK_RETRY_MS);
     return next;
 }
@@ -194,7 +197,9 @@ bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct 
     review_table_prune(&s->reviews, now_ms, TICK_OBJECTS_MAX);
     bool did = tick_waits(s, now_ms, ret);
     did = more || did;
-    did = (tick_denials(s, now_ms, chance, ret) || tick_expiry(s, now_ms, chance, ret)) || did;
+    did = (tick_denials(s, now_ms, chance, ret) || tick_expiry(s, now_ms, chance, ret) ||
+           signer_tick(s, now_ms, chance, ret)) ||
+          did;
     if (!did) *ret_next_ms = next_due(s, now_ms);
     return did;
 }

@@ -1,4 +1,5 @@
-/* shard.h - what one reactor owns: the tokens, reviews, counters and actors of its slots.
+/* shard.h - what one reactor owns: the tokens, reviews, counters and actors of its slots (and, with
+ * slot 0, the signing keys).
  *
  *   shard_step()   one call: state compared, changed, and told of in effects. Pure: no clock, no
  *                  I/O, no chance but what is in the call; memory is the shard's slabs and the
@@ -23,6 +24,7 @@ struct shard;
 struct shard_options {
     unsigned index, count; /* of reactors: it owns the slots with slot % count == index */
     size_t tokens_max, reviews_max, counters_max; /* 0: LIMIT_… / count */
+    uint64_t rotate_ms;                           /* of signing keys; 0: never */
 };
 
 /* NULL: out of memory. */
@@ -72,6 +74,8 @@ void shard_notices(const struct shard *s,
 void shard_old_limits(const struct shard *s,
                       void (*each)(void *context, const struct limit_ask *ask, uint64_t newest_ms),
                       void *context);
+/* Of the shard that owns their slot; NULL: another one does. */
+const struct signer_table *shard_signers(const struct shard *s);
 uint64_t shard_ordinal_max(const struct shard *s); /* the largest that was given */
 
 /* ---- snapshots: each object as one entry; loaded into any shard that owns its slot ---- */

@@ -197,6 +197,7 @@ enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str ev
     case DELTA_REVIEW_MOVED: return apply_moved(s, e, event, f);
     case DELTA_ACTOR_SUSPENDED: return apply_suspended(s, e, f);
     case DELTA_ACTOR_RESUMED: return apply_resumed(s, e, f);
+    case DELTA_SIGNER_ROTATED: return signer_apply(s, e, f);
     }
     return damaged(f, "an entry is of a kind that is not known here");
 }
@@ -312,6 +313,7 @@ enum err shard_save(const struct shard *s, enum err (*put)(void *context, struct
     if (err == ERR_OK) err = save_counters(s, &out, put, context);
     if (err == ERR_OK) err = save_actors(s, &out, put, context);
     if (err == ERR_OK) err = save_reviews(s, &out, put, context);
+    if (err == ERR_OK) err = signer_save(s, &out, put, context);
     buf_fini(&out);
     return err;
 }
@@ -457,6 +459,7 @@ enum err shard_load(struct shard *s, struct str entry, struct fault *f)
     case SHARD_COUNTERS: return load_counter(s, &head, body, f);
     case SHARD_REVIEWS: return load_review(s, &head, body, f);
     case SHARD_ACTORS: return load_actor(s, &head, body, f);
+    case SHARD_SIGNERS: return signer_load(s, &head, body, f);
     case SHARD_OBJECTS: break;
     }
     return damaged(f, "a saved entry is of a kind that is not known here");
@@ -513,6 +516,7 @@ void shard_prune(struct shard *s, uint64_t now_ms)
     limit_table_prune(&s->limits, now_ms, SIZE_MAX);
     actor_table_prune(&s->actors, now_ms);
     review_table_prune(&s->reviews, now_ms, SIZE_MAX);
+    signer_prune(&s->signers, now_ms);
 }
 
 void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens, uint64_t *ret_reviews)

@@ -33,7 +33,8 @@ static enum err mint(struct shard *s, struct call *c, struct effects *e)
 {
     const struct token *before =
         c->mint.retry.given ? token_find_retry(&s->tokens, &c->mint.retry.key) : NULL;
-    if (before != NULL && c->now_ms < before->issued_ms + TOKEN_RETRY_MS)
+    if (before != NULL && before->signer >= c->mint.signer_least &&
+        c->now_ms < before->issued_ms + TOKEN_RETRY_MS)
         return mint_again(before, c, e);
     const size_t most = DELTA_MOST_BYTES + c->spent.size + c->mint.facts.scope.size;
     struct buf out = effects_buf(e, most);

@@ -473,6 +473,7 @@ static enum err take_record(struct mirror *m, const struct journal_record *recor
         check(buf_room(&r->bytes, slot_ops_most(&e, record->public_bytes)));
         err = slot_ops(&e, record->seq, index, record->public_bytes, &r->bytes, ops, &count);
         if (err != ERR_OK) break;
+        if (count == 0) continue;
         for (size_t i = 0; i < count; i++) round_add(r, e.slot, &ops[i]);
         r->slots[e.slot].seq = record->seq;
         *ret_full = *ret_full || r->slots[e.slot].count >= SLOT_ROUND_OPS;
@@ -675,7 +676,7 @@ static enum err stage_entry(void *context, struct str entry)
     struct shard_entry e;
     check(shard_entry_read(entry, &e));
     struct stage *s = r->stages[e.slot];
-    if (s == NULL) return ERR_OK;
+    if (s == NULL || e.object >= SHARD_MIRRORED) return ERR_OK;
     if (!redis_link_is_up(m->link) || m->trouble[0] != '\0' || m->look_again ||
         atomic_load(m->options.given_up))
         return ERR_CLOSED;

@@ -199,6 +199,10 @@ enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, str
     case DELTA_REVIEW_MOVED: ok = review_op(e, seq, index, event, out, &ops[0]); break;
     case DELTA_ACTOR_SUSPENDED:
     case DELTA_ACTOR_RESUMED: ok = actor_ops(e, out, ops, ret_count); break;
+    case DELTA_SIGNER_ROTATED:
+        *ret_count = 0;
+        ok = true;
+        break;
     }
     check(!out->overflow);
     return ok ? ERR_OK : ERR_CORRUPT;
@@ -216,6 +220,7 @@ void slot_field_put(struct buf *out, const struct shard_entry *e)
         break;
     case SHARD_COUNTERS: buf_put_hex(out, (const uint8_t *)e->key.bytes, e->key.size); break;
     case SHARD_ACTORS: buf_put(out, e->key); break;
+    case SHARD_SIGNERS:
     case SHARD_OBJECTS: check(false);
     }
 }
@@ -228,8 +233,8 @@ struct field { /* copies: the reply is gone when all are there */
 
 struct taking {
     struct arena arena;
-    struct field *fields[SHARD_OBJECTS];
-    size_t counts[SHARD_OBJECTS];
+    struct field *fields[SHARD_MIRRORED];
+    size_t counts[SHARD_MIRRORED];
     enum shard_object object;
     bool failed;
     struct fault *fault;
@@ -401,7 +406,7 @@ static enum err take_all(struct taking *t, unsigned slot, struct shard *s, struc
 {
     struct fault why = {.err = ERR_OK};
     for (unsigned pass = 0; pass < PASSES; pass++) {
-        for (unsigned object = 0; object < SHARD_OBJECTS; object++) {
+        for (unsigned object = 0; object < SHARD_MIRRORED; object++) {
             t->object = (enum shard_object)object;
             for (size_t i = 0; i < t->counts[object]; i++) {
                 if (pass_of(t, i) != pass) continue;
@@ -419,10 +424,10 @@ enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, uint
                    struct fault *f)
 {
     struct taking t = {.fault = f};
-    struct take_part parts[SHARD_OBJECTS];
+    struct take_part parts[SHARD_MIRRORED];
     arena_init(&t.arena, TAKE_ARENA_BYTES, take_arena_most);
     fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis was lost while slot %u was read", slot);
-    for (unsigned i = 0; i < SHARD_OBJECTS; i++) {
+    for (unsigned i = 0; i < SHARD_MIRRORED; i++) {
         char name[REDIS_KEY_TEXT];
         struct str arguments[2] = {STR("HGETALL"), redis_key_put(slot, SLOT_HASH + i, name)};
         parts[i] = (struct take_part){.taking = &t, .object = (enum shard_object)i};
@@ -430,7 +435,7 @@ enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, uint
     }
     enum err err = redis_link_await(l, 0) && !t.failed ? ERR_OK : ERR_STORE_UNAVAILABLE;
     *ret_fields = 0;
-    for (unsigned i = 0; err == ERR_OK && i < SHARD_OBJECTS; i++) {
+    for (unsigned i = 0; err == ERR_OK && i < SHARD_MIRRORED; i++) {
         *ret_fields += t.counts[i];
         if (t.counts[i] > 1) qsort(t.fields[i], t.counts[i], sizeof *t.fields[i], by_name);
     }

@@ -292,7 +292,7 @@ enum err slots_count(struct redis_link *l, const bool wanted[LIMIT_SLOTS], struc
     *ret = (struct slot_sizes){.fault = f};
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
         each[i] = (struct counting){.all = ret, .slot = i};
-        for (unsigned object = 0; wanted[i] && object < SHARD_OBJECTS; object++) {
+        for (unsigned object = 0; wanted[i] && object < SHARD_MIRRORED; object++) {
             char name[REDIS_KEY_TEXT];
             struct str arguments[2] = {STR("HLEN"), redis_key_put(i, SLOT_HASH + object, name)};
             redis_link_send(l, arguments, 2, counted, &each[i]);

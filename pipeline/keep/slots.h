@@ -22,8 +22,8 @@ enum redis_key_name {
     SLOT_POSITION,
     SLOT_FIELDS,
     SLOT_HASH,
-    SLOT_NEXT = SLOT_HASH + SHARD_OBJECTS,
-    SLOT_NAMES = SLOT_NEXT + SHARD_OBJECTS
+    SLOT_NEXT = SLOT_HASH + SHARD_MIRRORED,
+    SLOT_NAMES = SLOT_NEXT + SHARD_MIRRORED
 };
 
 /* "writ:{slot-17}:tokens"; SLOT_HASH + an object, SLOT_NEXT + an object (being written anew). */
@@ -96,7 +96,8 @@ bool list_has(const char *list, struct str word);
 /* a value's first byte; other values are counters of HINCRBY */
 enum { FIELD_IMAGE = 'I', FIELD_DELTA = 'D' };
 
-/* What one delta entry does to the hashes: at most two operations. */
+/* What one delta entry does to the hashes: at most two operations, and none where it
+ * is not mirrored. */
 struct slot_op {
     char code; /* 'S' HSET, 'I' HINCRBY, 'D' HDEL */
     enum shard_object object;

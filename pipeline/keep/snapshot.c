@@ -132,14 +132,14 @@ static enum err put_entry(void *context, struct str entry)
 {
     struct writer *w = context;
     if (is_given_up(w)) return ERR_CLOSED;
-    unsigned slot;
-    check(shard_entry_slot(entry, &slot) && slot < LIMIT_SLOTS);
+    struct shard_entry e;
+    check(shard_entry_read(entry, &e));
     w->count_again++;
     w->bytes_again += ENTRY_HEADER_BYTES + entry.size;
-    if (w->live != NULL) w->live[slot]++;
+    if (w->live != NULL && e.object < SHARD_MIRRORED) w->live[e.slot]++;
     char header[ENTRY_HEADER_BYTES];
     little_put32(header, (uint32_t)entry.size);
-    little_put16(header + 4, (uint16_t)slot);
+    little_put16(header + 4, (uint16_t)e.slot);
     enum err err = put(w, header, sizeof header);
     return err == ERR_OK ? put(w, entry.bytes, entry.size) : err;
 }

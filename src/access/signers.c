@@ -1,4 +1,4 @@
-/* signers.c - signing keys: files of a directory, read into an immutable set.
+/* signers.c - signing keys: an immutable set of them; and the files that earlier versions kept.
  *
  *   DIR/signer-0000000007.key:   writ-signer 1
  *                                active_ms 1795166400000
@@ -7,12 +7,10 @@
  *
  *   made --active_ms--> signing --a younger one's active_ms--> verifying --overlap--> gone
  *
- * The number is in the file's name and never comes again: the newest file always stays. A file is
- * written under another name, synced and renamed, so that a crash leaves a whole pair or none. What
- * is not ours to judge is not passed over: a damaged file, or one that others may read, ends the
- * start with its name, because going on would quietly refuse the tokens that it signed. That is what
- * the last line is for: any 32 bytes are a secret. Files of earlier versions have none, and are taken
- * as they are. */
+ * What is not ours to judge is not passed over: a damaged file, or one that others may read, ends
+ * the start with its name, because going on would quietly refuse the tokens that it signed. That is
+ * what the last line is for: any 32 bytes are a secret. The oldest files have none, and are taken as
+ * they are. */
 #include "access/signers.h"
 
 #include <dirent.h>
@@ -91,28 +89,44 @@ bool signers_have(const struct signers *s, uint32_t number)
     return false;
 }
 
-uint64_t signers_newest_ms(const struct signers *s) { return s->list[s->count - 1].active_ms; }
+uint32_t signers_least(const struct signers *s) { return s->list[0].number; }
+
+struct str signers_kid(const struct signers *s, uint32_t number)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->list[i].number == number) return str_of(s->list[i].kid, SIGNER_KID_TEXT);
+    return (struct str){0};
+}
+
+struct signers *signers_create(const struct signer_secret *list, size_t count)
+{
+    check(count > 0 && count <= SIGNERS_MAX);
+    struct signers *s = calloc(1, sizeof *s);
+    check(s != NULL);
+    for (; s->count < count; s->count++)
+        signer_init(&s->list[s->count], list[s->count].number, list[s->count].active_ms,
+                    list[s->count].bytes);
+    return s;
+}
 
 /* When the next one took over, which is not before it was itself in force, whatever the clock did
  * between two starts; UINT64_MAX: none does. */
-static uint64_t replaced_ms(const struct signers *s, size_t at)
+static uint64_t replaced_ms(const struct signer_secret *list, size_t count, size_t at)
 {
-    if (at + 1 == s->count) return UINT64_MAX;
-    uint64_t own = s->list[at].active_ms, next = s->list[at + 1].active_ms;
+    if (at + 1 == count) return UINT64_MAX;
+    uint64_t own = list[at].active_ms, next = list[at + 1].active_ms;
     return next > own ? next : own;
 }
 
-static bool is_over(const struct signers *s, size_t at, uint64_t now_ms, uint64_t overlap_ms)
+size_t signers_over(const struct signer_secret *list, size_t count, uint64_t now_ms,
+                    uint64_t overlap_ms)
 {
-    uint64_t since = replaced_ms(s, at);
-    return now_ms >= since && now_ms - since >= overlap_ms;
-}
-
-bool signers_overdue(const struct signers *s, uint64_t now_ms, uint64_t overlap_ms)
-{
-    for (size_t i = 0; i < s->count; i++)
-        if (is_over(s, i, now_ms, overlap_ms)) return true;
-    return false;
+    size_t over = 0;
+    for (; over < count; over++) {
+        uint64_t since = replaced_ms(list, count, over);
+        if (now_ms < since || now_ms - since < overlap_ms) break;
+    }
+    return over;
 }
 
 void signers_put_jwks(struct buf *out, const struct signers *s)
@@ -144,10 +158,9 @@ static enum err damaged(struct fault *f, const char *path, const char *why)
     return fault_set(f, ERR_BAD_VALUE, "", "signers: %s %s", path, why);
 }
 
-static void path_write(char to[4096], const char *directory, uint32_t number, const char *suffix)
+static void path_write(char to[4096], const char *directory, uint32_t number)
 {
-    check(snprintf(to, 4096, "%s/signer-%010lu.key%s", directory, (unsigned long)number, suffix) <
-          4096);
+    check(snprintf(to, 4096, "%s/signer-%010lu.key", directory, (unsigned long)number) < 4096);
 }
 
 static bool name_read(struct str name, uint32_t *ret)
@@ -198,11 +211,11 @@ static bool text_read(struct str text, uint64_t *ret_active_ms,
     return true;
 }
 
-static enum err signer_read(const char *directory, uint32_t number, struct signer *ret,
+static enum err secret_read(const char *directory, uint32_t number, struct signer_secret *ret,
                             struct fault *f)
 {
     char path[4096], text[FILE_BYTES_MAX];
-    path_write(path, directory, number, "");
+    path_write(path, directory, number);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return file_fault(f, "open", path);
     struct stat s;
@@ -211,47 +224,15 @@ static enum err signer_read(const char *directory, uint32_t number, struct signe
     enum err err = ok ? ERR_OK : file_fault(f, "read", path);
     close(fd);
     if (err != ERR_OK) return err;
-    uint64_t active_ms;
-    uint8_t secret[ED25519_KEY_BYTES];
+    ret->number = number;
     if ((s.st_mode & 077) != 0)
         err =
             damaged(f, path,
                     "is open to others: chmod 600 it, or remove it and every token that it signed");
-    else if (!text_read(str_of(text, size), &active_ms, secret))
+    else if (!text_read(str_of(text, size), &ret->active_ms, ret->bytes))
         err =
             damaged(f, path, "is damaged: restore it, or remove it and every token that it signed");
-    else
-        signer_init(ret, number, active_ms, secret);
     memory_wipe(text, sizeof text);
-    memory_wipe(secret, sizeof secret);
-    return err;
-}
-
-static enum err signer_make(const char *directory, uint32_t number, uint64_t active_ms,
-                            struct fault *f)
-{
-    char path[4096], fresh[4096], text[FILE_BYTES_MAX];
-    uint8_t secret[ED25519_KEY_BYTES];
-    path_write(path, directory, number, "");
-    path_write(fresh, directory, number, ".new");
-    world_random(secret, sizeof secret);
-    struct buf b = buf_over(text, sizeof text);
-    buf_put_literal(&b, "writ-signer 1\nactive_ms ");
-    buf_put_u64(&b, active_ms);
-    buf_put_literal(&b, "\nsecret ");
-    buf_put_hex(&b, secret, sizeof secret);
-    buf_put_byte(&b, '\n');
-    struct sha256 sum = sha256_once(buf_view(&b));
-    buf_put_literal(&b, "sha256 ");
-    buf_put_hex(&b, sum.bytes, sizeof sum.bytes);
-    buf_put_byte(&b, '\n');
-    check(!b.overflow);
-    unlink(fresh); /* of a crash before the rename */
-    enum err err = file_make(fresh, buf_view(&b)) ? ERR_OK : file_fault(f, "create", fresh);
-    if (err == ERR_OK && rename(fresh, path) != 0) err = file_fault(f, "create", path);
-    if (err == ERR_OK && !folder_sync(directory)) err = file_fault(f, "sync", directory);
-    memory_wipe(text, sizeof text);
-    memory_wipe(secret, sizeof secret);
     return err;
 }
 
@@ -264,8 +245,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The numbers of its files, in order. */
-static enum err numbers_read(const char *directory, uint32_t ret[SIGNERS_MAX], size_t *ret_count,
-                             struct fault *f)
+static enum err numbers_read(const char *directory, uint32_t ret[SIGNER_FILES_MAX],
+                             size_t *ret_count, struct fault *f)
 {
     DIR *d = opendir(directory);
     if (d == NULL) return file_fault(f, "open", directory);
@@ -274,9 +255,9 @@ static enum err numbers_read(const char *directory, uint32_t ret[SIGNERS_MAX], s
     for (struct dirent *entry = readdir(d); entry != NULL && err == ERR_OK; entry = readdir(d)) {
         uint32_t number;
         if (!name_read(str_from(entry->d_name), &number)) continue;
-        if (count == SIGNERS_MAX)
+        if (count == SIGNER_FILES_MAX)
             err = fault_set(f, ERR_FULL, "", "signers: %s holds more than %d", directory,
-                            SIGNERS_MAX);
+                            SIGNER_FILES_MAX);
         else
             ret[count++] = number;
     }
@@ -286,56 +267,25 @@ static enum err numbers_read(const char *directory, uint32_t ret[SIGNERS_MAX], s
     return err;
 }
 
-static enum err directory_read(const char *directory, struct signers **ret, struct fault *f)
+enum err signer_files_read(const char *directory, struct signer_secret ret[SIGNER_FILES_MAX],
+                           size_t *ret_count, struct fault *f)
 {
-    uint32_t numbers[SIGNERS_MAX];
+    uint32_t numbers[SIGNER_FILES_MAX];
     size_t count;
+    *ret_count = 0;
+    if (access(directory, F_OK) != 0 && errno == ENOENT) return ERR_OK;
     enum err err = numbers_read(directory, numbers, &count, f);
-    if (err != ERR_OK) return err;
-    struct signers *s = calloc(1, sizeof *s);
-    check(s != NULL);
-    for (; s->count < count && err == ERR_OK; s->count += err == ERR_OK)
-        err = signer_read(directory, numbers[s->count], &s->list[s->count], f);
-    if (err == ERR_OK)
-        *ret = s;
-    else
-        signers_destroy(s);
+    for (size_t i = 0; err == ERR_OK && i < count; i++)
+        err = secret_read(directory, numbers[i], &ret[i], f);
+    if (err == ERR_OK) *ret_count = count;
     return err;
 }
 
-/* Those whose time is over go, oldest first. */
-static void drop_old(const char *directory, struct signers *s, uint64_t now_ms, uint64_t overlap_ms)
+void signer_file_remove(const char *directory, uint32_t number)
 {
-    size_t kept = 0, over = 0;
-    for (; over < s->count && is_over(s, over, now_ms, overlap_ms); over++) {
-        char path[4096];
-        path_write(path, directory, s->list[over].number, "");
-        unlink(path); /* one that stays is found again at the next start */
-        signer_fini(&s->list[over]);
-    }
-    for (size_t i = over; i < s->count; i++) s->list[kept++] = s->list[i];
-    s->count = kept;
-}
-
-/* With one more pair if `active_ms` is not 0, or if there is none. */
-static enum err reopen(const char *directory, uint64_t now_ms, uint64_t active_ms,
-                       uint64_t overlap_ms, struct signers **ret, struct fault *f)
-{
-    struct signers *s;
-    if (mkdir(directory, 0700) != 0 && errno != EEXIST) return file_fault(f, "make", directory);
-    enum err err = directory_read(directory, &s, f);
-    if (err != ERR_OK) return err;
-    if (s->count == 0 && active_ms == 0) active_ms = now_ms;
-    if (active_ms != 0) {
-        uint32_t number = s->count == 0 ? 1 : s->list[s->count - 1].number + 1;
-        signers_destroy(s);
-        err = signer_make(directory, number, active_ms, f);
-        if (err == ERR_OK) err = directory_read(directory, &s, f);
-        if (err != ERR_OK) return err;
-    }
-    drop_old(directory, s, now_ms, overlap_ms);
-    *ret = s;
-    return ERR_OK;
+    char path[4096];
+    path_write(path, directory, number);
+    unlink(path); /* one that stays is found again at the next start, and is over then, too */
 }
 
 static enum err folder_of_sync(const char *path, struct fault *f)
@@ -350,7 +300,7 @@ static enum err folder_of_sync(const char *path, struct fault *f)
 
 enum err signers_set_aside(const char *directory, uint64_t now_ms, char *ret_where, struct fault *f)
 {
-    uint32_t numbers[SIGNERS_MAX];
+    uint32_t numbers[SIGNER_FILES_MAX];
     size_t count;
     ret_where[0] = '\0';
     if (access(directory, F_OK) != 0 && errno == ENOENT) return ERR_OK;
@@ -363,16 +313,4 @@ enum err signers_set_aside(const char *directory, uint64_t now_ms, char *ret_whe
     err = folder_of_sync(directory, f);
     if (err == ERR_OK) memcpy(ret_where, where, sizeof where);
     return err;
-}
-
-enum err signers_open(const char *directory, uint64_t now_ms, uint64_t overlap_ms,
-                      struct signers **ret, struct fault *f)
-{
-    return reopen(directory, now_ms, 0, overlap_ms, ret, f);
-}
-
-enum err signers_rotate(const char *directory, uint64_t now_ms, uint64_t active_ms,
-                        uint64_t overlap_ms, struct signers **ret, struct fault *f)
-{
-    return reopen(directory, now_ms, active_ms, overlap_ms, ret, f);
 }

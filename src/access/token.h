@@ -45,39 +45,46 @@ const struct token_claims *token_claims_copy(const struct token_claims *c, struc
 /* The same in one piece of the heap, for free(); NULL: out of memory. */
 struct token_claims *token_claims_keep(const struct token_claims *c);
 
-/* ---- signing keys: a few Ed25519 pairs in files of the data directory ----
+/* ---- signing keys: a few Ed25519 pairs ----
  *
  * A pair is told in the key set as soon as it is made, signs from its `active_ms` on until a
- * younger one does, verifies for an overlap after that, and then goes, file and all. The overlap is
- * longer than any token lives and than a retried mint may ask for its text again. */
+ * younger one does, verifies for an overlap after that, and then goes. Where their secrets come
+ * from is the engine's (engine/signing.h); earlier versions kept each in a file of its own. */
 
 struct signers; /* immutable, shared by threads; replaced when keys rotate */
 
 enum {
-    SIGNERS_MAX = 64,
+    SIGNERS_MAX = 96,
+    SIGNER_FILES_MAX = 64,
     SIGNERS_PATH_TEXT = 4096,
-    SIGNERS_OVERLAP_MS = 25 * 3600 * 1000,
-    SIGNERS_LEAD_MS = 10 * 60 * 1000, /* verifiers fetch the key set again within that time */
 };
 
-/* Reads DIR (0700; files 0600), making the first pair where there is none, and dropping those whose
- * time is over. ERR_BAD_VALUE: a file that is damaged, or open to others. */
-enum err signers_open(const char *directory, uint64_t now_ms, uint64_t overlap_ms,
-                      struct signers **ret, struct fault *f);
-/* The same with a new pair, which signs from active_ms on. */
-enum err signers_rotate(const char *directory, uint64_t now_ms, uint64_t active_ms,
-                        uint64_t overlap_ms, struct signers **ret, struct fault *f);
+struct signer_secret {
+    uint32_t number; /* rises */
+    uint64_t active_ms;
+    uint8_t bytes[ED25519_KEY_BYTES];
+};
+
+/* From 1 to SIGNERS_MAX secrets, by number. */
+struct signers *signers_create(const struct signer_secret *list, size_t count);
+/* The secrets in files of DIR, by number; none where there is no such folder. ERR_BAD_VALUE: a file
+ * that is damaged, or open to others. */
+enum err signer_files_read(const char *directory, struct signer_secret ret[SIGNER_FILES_MAX],
+                           size_t *ret_count, struct fault *f);
+void signer_file_remove(const char *directory, uint32_t number);
 /* Renames DIR, where it holds any, to DIR.<now_ms>: nothing that they signed is taken any more.
  * `ret_where` (SIGNERS_PATH_TEXT) is its new name, "" where there was none. */
 enum err signers_set_aside(const char *directory, uint64_t now_ms, char *ret_where,
                            struct fault *f);
+/* How many of the first have been replaced for that long. */
+size_t signers_over(const struct signer_secret *list, size_t count, uint64_t now_ms,
+                    uint64_t overlap_ms);
 void signers_destroy(struct signers *s);
 uint32_t signers_current(const struct signers *s, uint64_t now_ms); /* which signs now */
 bool signers_have(const struct signers *s, uint32_t number);        /* it verifies */
-/* when the newest begins, or began, to sign */
-uint64_t signers_newest_ms(const struct signers *s);
-/* Whether one of them has been replaced for that long: time to open again. */
-bool signers_overdue(const struct signers *s, uint64_t now_ms, uint64_t overlap_ms);
+uint32_t signers_least(const struct signers *s);                    /* of those that verify */
+/* The `kid` of one that is there; absent: it is not. */
+struct str signers_kid(const struct signers *s, uint32_t number);
 /* The JSON Web Key Set (RFC 7517, RFC 8037) of all that verify. */
 void signers_put_jwks(struct buf *out, const struct signers *s);
 

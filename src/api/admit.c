@@ -191,6 +191,7 @@ struct credential_mark api_credential_mark(const struct caller *c)
         m.is_token = true;
         m.token = c->token->id;
         m.token_expires_at = c->token->expires_at;
+        m.token_signer = c->token->signer;
     }
     return m;
 }
@@ -199,7 +200,7 @@ static enum err token_holds(const struct api *a, const struct credential_mark *m
                             struct str actor, uint64_t now_ms, struct fault *f)
 {
     const struct token_claims claims = {
-        .id = m->token, .key = m->key, .tenant = tenant, .actor = actor};
+        .id = m->token, .key = m->key, .tenant = tenant, .actor = actor, .signer = m->token_signer};
     const struct key *key;
     if (now_ms / 1000 >= m->token_expires_at) return fault_plain(f, ERR_CREDENTIAL_EXPIRED);
     return api_token_alive(a, &claims, now_ms, &key, f);

@@ -75,6 +75,7 @@ struct credential_mark {
     struct id key;
     struct id token;           /* looked at where is_token */
     uint64_t token_expires_at; /* Unix seconds */
+    uint32_t token_signer;
     bool is_token;
 };
 /* By value: nothing in it points at the caller. */

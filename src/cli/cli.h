@@ -50,9 +50,9 @@ struct command {
 
 /* Each file's commands, ended by a row without a name; in the order of help. */
 #define COMMAND_TABLES(each)                                                                       \
-    each(authorize_commands) each(queue_commands) each(token_commands) each(actor_commands)        \
-        each(audit_commands) each(policy_commands) each(key_commands) each(top_commands)           \
-            each(doctor_commands) each(docs_commands) each(cel_commands)
+    each(authorize_commands) each(queue_commands) each(token_commands) each(signer_commands)       \
+        each(actor_commands) each(audit_commands) each(policy_commands) each(key_commands)         \
+            each(top_commands) each(doctor_commands) each(docs_commands) each(cel_commands)
 #define COMMAND_TABLE(name) extern const struct command name[];
 COMMAND_TABLES(COMMAND_TABLE)
 #undef COMMAND_TABLE

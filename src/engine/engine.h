@@ -152,7 +152,7 @@ const char *engine_why_empty(const struct engine *e);
 bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor);
 /* No token of this actor's that was born up to then is alive (0: none is dead). */
 uint64_t worker_actor_dead_until(const struct worker *w, struct str tenant, struct str actor);
-/* Revoked; or its actor is suspended; or it was born no later than its actor's last suspension or
+/* Signed by a key that verifies no more; or revoked; or its actor is suspended; or it was born no later than its actor's last suspension or
  * resume. Its own expiry is not looked at. */
 bool worker_token_is_dead(void *worker, const struct token_claims *t);
 uint64_t worker_ordinal(struct worker *w);
@@ -185,6 +185,7 @@ void actor_resume_handle(void *context, struct http_exchange *x);
 void token_mint_handle(void *context, struct http_exchange *x);   /* mint.c */
 void token_revoke_handle(void *context, struct http_exchange *x); /* tokens.c */
 void token_list_handle(void *context, struct http_exchange *x);
+void signer_rotate_handle(void *context, struct http_exchange *x); /* rotate.c */
 void jwks_handle(void *context, struct http_exchange *x);
 void token_introspect_handle(void *context, struct http_exchange *x); /* introspect.c */
 void healthz_handle(void *context, struct http_exchange *x);          /* health.c */
@@ -229,5 +230,7 @@ bool engine_folder_sync(const struct engine *e);
 
 /* Records `engine.started` or `engine.stopped` and waits until it is synced. */
 enum err lifecycle_record(struct engine *e, struct str kind, const struct journal_report *report);
+/* The same of any record. */
+enum err lifecycle_put(struct engine *e, const struct effect_record *record);
 
 #endif

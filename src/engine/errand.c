@@ -357,6 +357,7 @@ static struct errand_wait *wait_create(const struct errand *e, size_t size)
                                    .token_actor = arena_copy(&t->arena, a->token_actor),
                                    .token_acting_for = arena_copy(&t->arena, a->token_acting_for),
                                    .token = a->token,
+                                   .token_signer = a->token_signer,
                                    .sees_all = a->sees_all};
     n->call.review.id = e->call.review.id;
     n->call.review.deadline_ms = e->call.review.deadline_ms;

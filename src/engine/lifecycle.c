@@ -41,15 +41,20 @@ enum err lifecycle_record(struct engine *e, struct str kind, const struct journa
 {
     char bytes[1024], previous[128];
     struct buf b = buf_over(bytes, sizeof bytes), p = buf_over(previous, sizeof previous);
+    const struct effect_record record = {.event = encode(&b, kind, report, &p)};
+    return lifecycle_put(e, &record);
+}
+
+enum err lifecycle_put(struct engine *e, const struct effect_record *record)
+{
     struct committer commit = {.producer = journal_producer(e->journal, e->worker_count),
                                .always_synced = true};
-    struct str event = encode(&b, kind, report, &p);
-    struct effect_record record = {.event = event};
     /* From the reserve, too: what waits to be published may be all that fills the disk, and only an
      * engine that starts publishes it. */
-    enum err err = commit_room(&commit, event.size + LIMIT_RECORD_HEAD_BYTES, true);
+    enum err err = commit_room(
+        &commit, record->event.size + record->delta.size + LIMIT_RECORD_HEAD_BYTES, true);
     if (err != ERR_OK) return err;
-    struct http_gate gate = commit_put(&commit, &record, 1, true);
+    struct http_gate gate = commit_put(&commit, record, 1, true);
     journal_seal(commit.producer);
     for (;;) { /* the scribe rings each time that this producer's marks move */
         uint64_t written, durable;

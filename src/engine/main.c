@@ -1,7 +1,7 @@
 /* main.c - the engine's boot story, and its end.
  *
  *   options → directories, node, pepper → addresses taken → recovery (snapshot, journal, Redis) →
- *   signing keys → engine.started → keeping the state → last good bundle → spans → workers → feed,
+ *   engine.started → signing keys → keeping the state → last good bundle → spans → workers → feed,
  *   publisher → accepting → (signals, housekeeping) → drain → engine.stopped → publish, snapshot,
  *   Redis → exit
  *
@@ -182,7 +182,8 @@ static enum err open_journal(struct boot *b, struct fault *f)
     err = lifecycle_record(e, STR("engine.started"), &report);
     if (err != ERR_OK)
         return fault_set(f, err, "", "the first record cannot be written: %s", err_sentence(err));
-    return recovery_keep(e, &b->recovery, f);
+    err = signing_begin(e, f);
+    return err == ERR_OK ? recovery_keep(e, &b->recovery, f) : err;
 }
 
 /* ---- Redis is another engine's ---- */
@@ -265,7 +266,6 @@ static void housekeeping(struct loop_timer *t)
     struct boot *b = link_owner(t, struct boot, housekeeping);
     world_time_discipline();
     measure_room(b);
-    signing_keep_up(b->engine.signing, world_now_ms());
     loop_timer_start(b->loop, &b->housekeeping, HOUSEKEEPING_MS, housekeeping);
 }
 
@@ -404,7 +404,7 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) err = settle_node(e, f);
     if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
     if (err == ERR_OK) place_keys_derive(&e->place_keys, &e->pepper);
-    if (err == ERR_OK) err = signing_create(&e->config, &e->signing, f);
+    if (err == ERR_OK) err = signing_create(&e->config, &e->pepper, &e->signing, f);
     if (err == ERR_OK) err = prepare_following(b, f);
     if (err == ERR_OK) err = take_addresses(b, f);
     if (err == ERR_OK) err = open_journal(b, f);

@@ -6,7 +6,8 @@
  * has happened; it is told only after the slot's record. Without an Idempotency-Key the id is
  * chosen to belong to a slot of this very reactor, so that minting never leaves it; with one, the
  * key's digest chooses, so that a retry meets the first attempt wherever it comes in. A retry is
- * answered with the facts that were kept, signed again: Ed25519 gives the same text. */
+ * answered with the facts that were kept, signed again: Ed25519 gives the same text. One whose
+ * signing key was ended meanwhile mints anew, since what it minted is dead. */
 #include "base/limits.h"
 #include "engine/member.h"
 #include "engine/place.h"
@@ -201,10 +202,8 @@ static enum err sign(struct mint *m, const struct token_facts *t, struct fault *
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf b = buf_over(bytes, TOKEN_TEXT_MAX);
     enum err err = token_sign(api->signers, api->token_issuer, &c, &b);
-    if (err == ERR_NOT_FOUND) { /* somebody removed the file: another signature is as good */
-        c.signer = signers_current(api->signers, world_now_ms());
-        err = token_sign(api->signers, api->token_issuer, &c, &b);
-    }
+    if (err == ERR_NOT_FOUND)
+        return fault_set(f, ERR_OVERLOADED, "", "the signing key was ended meanwhile; try again");
     if (err == ERR_FULL)
         return fault_set(f, ERR_OVERLOADED, "", "there is no memory to sign the token now");
     if (err != ERR_OK)
@@ -369,6 +368,7 @@ void token_mint_handle(void *context, struct http_exchange *x)
     }
     e->call.mint.facts = *t;
     e->call.mint.retry = retry;
+    e->call.mint.signer_least = signers_least(e->worker->api.signers);
     e->call.mint.replayed = false;
     e->call.spent = (struct str){0};
     errand_visit(e, CALL_MINT, slot_of_id(t->id), minted);

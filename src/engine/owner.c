@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "engine/engine.h"
+#include "engine/signing.h"
 
 enum {
     EFFECT_ARENA_FIRST = 64 << 10,
@@ -109,12 +110,27 @@ static void tell_all(struct worker *w, const struct effect_notice *n)
 /* Unless the actor was suspended again meanwhile: that is what holds then. */
 static void tell_resumed(struct worker *w, struct call *c)
 {
-    struct owner *o = &w->owner;
+    const struct owner *o = &w->owner;
     if (shard_actor_goes_on(o->shard, c->tenant, c->actor.actor, o->durable))
         tell_all(w, &(struct effect_notice){.kind = NOTICE_ACTOR_RESUMED,
                                             .tenant = c->tenant,
                                             .actor = c->actor.actor,
                                             .at_ms = c->now_ms});
+}
+
+static void tell_rotated(struct worker *w)
+{
+    signing_follow(w->engine->signing, shard_signers(w->owner.shard), world_now_ms());
+    tell_all(w, &(struct effect_notice){.kind = NOTICE_SIGNER_ROTATED});
+}
+
+static void tell_late(struct worker *w, struct call *c)
+{
+    struct owner *o = &w->owner;
+    if (c->kind == CALL_ROTATE)
+        tell_rotated(w);
+    else
+        tell_resumed(w, c);
     reactor_wake(w->reactor); /* its next beat reads the log */
     c->place = o->place;
     put(&o->unseen, c);
@@ -125,8 +141,7 @@ void owner_durable(struct worker *w, uint64_t durable)
     struct owner *o = &w->owner;
     o->durable = durable;
     while (o->parked.count > 0 && o->parked.first->mark <= durable) go_home(w, take(&o->parked));
-    while (o->resumed.count > 0 && o->resumed.first->mark <= durable)
-        tell_resumed(w, take(&o->resumed));
+    while (o->late.count > 0 && o->late.first->mark <= durable) tell_late(w, take(&o->late));
 }
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -144,8 +159,12 @@ static uint64_t perform(struct worker *w)
         if (!worker_has_room(w)) http_server_hold(w->server, true);
     }
     /* What a crash could take back lets nobody go on: of a resumption owner_durable() tells. */
-    for (size_t i = 0; i < e->notice_count; i++)
-        if (e->notices[i].kind != NOTICE_ACTOR_RESUMED) tell_all(w, &e->notices[i]);
+    for (size_t i = 0; i < e->notice_count; i++) {
+        if (e->notices[i].kind == NOTICE_SIGNER_ROTATED)
+            tell_rotated(w); /* in time: long before it signs */
+        else if (e->notices[i].kind != NOTICE_ACTOR_RESUMED)
+            tell_all(w, &e->notices[i]);
+    }
     for (struct call *c = e->woken, *next; c != NULL; c = next) {
         next = c->next;
         c->mark = later(mark, c->mark);
@@ -196,7 +215,8 @@ static void number(struct worker *w, struct call *c)
 static enum err mint_overtaken(struct worker *w, const struct call *c)
 {
     const struct token_facts *t = &c->mint.facts;
-    const struct token_claims token = {.id = t->id, .tenant = t->tenant, .actor = t->actor};
+    const struct token_claims token = {
+        .id = t->id, .tenant = t->tenant, .actor = t->actor, .signer = t->signer};
     if (worker_actor_is_suspended(w, t->tenant, t->actor)) return ERR_ACTOR_SUSPENDED;
     bool is_over = c->now_ms >= t->expires_ms || worker_token_is_dead(w, &token);
     return is_over ? ERR_OVERLOADED : ERR_OK;
@@ -208,8 +228,10 @@ static enum err overtaken(struct worker *w, const struct call *c)
 {
     if (c->kind == CALL_MINT) return mint_overtaken(w, c);
     if (c->kind != CALL_ENQUEUE && c->kind != CALL_SHARE && c->kind != CALL_REDEEM) return ERR_OK;
-    const struct token_claims token = {
-        .id = c->asker.token, .tenant = c->tenant, .actor = c->asker.token_actor};
+    const struct token_claims token = {.id = c->asker.token,
+                                       .tenant = c->tenant,
+                                       .actor = c->asker.token_actor,
+                                       .signer = c->asker.token_signer};
     if (!str_is_absent(token.actor) && worker_token_is_dead(w, &token))
         return ERR_CREDENTIAL_REVOKED;
     bool is_stopped =
@@ -241,8 +263,9 @@ static bool run(struct worker *w, struct call *c)
     if (!c->answered) return false;
     /* Whoever repeats a revocation, or looks for it, is told no earlier than whoever made it. */
     if (is_about_revocation(c->kind)) c->place = o->place;
-    if (c->kind == CALL_RESUME && c->err == ERR_OK) {
-        put(&o->resumed, c);
+    /* What a token is signed with may not be lost while it is taken: told when it is durable. */
+    if ((c->kind == CALL_RESUME || c->kind == CALL_ROTATE) && c->err == ERR_OK) {
+        put(&o->late, c);
         return false;
     }
     if (is_seen(w, c)) return true;

@@ -4,7 +4,7 @@
  *
  *              /-- held: no block is free; tried again each beat, nothing was changed
  *   asked ----+--- waiting: on a review, in the shard
- *              \-- answered --+-- resumed: not durable, so that no reactor knows of the resumption yet
+ *              \-- answered --+-- late: not durable, so that no reactor knows of the resumption, or rotation, yet
  *                             +-- unseen: not every reactor knows of the revocation, or resumption, yet
  *                             +-- parked: another reactor's, and the block that it reveals is not durable
  *                             +-- ready: this reactor's own; goes on at the end of the beat, behind a gate
@@ -34,7 +34,7 @@ struct owner {
     struct shard *shard; /* the engine's; this thread's while it runs */
     struct effects effects;
     struct arena arena; /* theirs */
-    struct call_queue held, resumed, unseen, parked, ready;
+    struct call_queue held, late, unseen, parked, ready;
     uint64_t durable; /* newest block of ours known to be */
     /* of our newest notice, or of a later one that somebody waits for; 0: none is waited for */
     uint64_t place;
@@ -70,7 +70,7 @@ bool owner_tick(struct worker *w);
 void owner_seen(struct worker *w);
 /* the next answer of our own; NULL: none, or no room for its record */
 struct call *owner_ready(struct worker *w);
-/* opens what is parked, and tells everybody of what was resumed */
+/* opens what is parked, and tells everybody of what was resumed or rotated */
 void owner_durable(struct worker *w, uint64_t durable);
 
 #endif

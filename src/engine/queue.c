@@ -170,7 +170,8 @@ static void refuse_ended(struct look *l, const struct fault *f)
                                        .key = l->mark.key,
                                        .tenant = e->call.tenant,
                                        .actor = who->token_actor,
-                                       .acting_for = who->token_acting_for};
+                                       .acting_for = who->token_acting_for,
+                                       .signer = who->token_signer};
     auth_failed_note_ended(e->worker, l->mark.key, l->mark.is_token ? &token : NULL, &e->client,
                            f->err);
     trip_refuse(&l->trip, f);

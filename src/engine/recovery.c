@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "engine/old_limits.h"
 
+#define DAY_MS UINT64_C(86400000)
+
 struct loading { /* what the callbacks of one recovery share */
     struct engine *engine;
     struct recovery *recovery;
@@ -84,7 +86,10 @@ static enum err make_shards(struct engine *e, struct fault *f)
     e->shards = calloc(e->worker_count, sizeof *e->shards);
     check(e->shards != NULL);
     for (unsigned i = 0; i < e->worker_count; i++) {
-        e->shards[i] = shard_create(&(struct shard_options){.index = i, .count = e->worker_count});
+        e->shards[i] = shard_create(
+            &(struct shard_options){.index = i,
+                                    .count = e->worker_count,
+                                    .rotate_ms = e->config.token_rotate_days * DAY_MS});
         if (e->shards[i] == NULL) return fault_set(f, ERR_FULL, "", "out of memory for a shard");
         shard_hold_limits(e->shards[i], &limit_windows_unknown);
     }

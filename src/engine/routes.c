@@ -149,6 +149,12 @@ const struct http_route engine_routes[] = {
      .handle = token_introspect_handle,
      .roles = ROLE_AGENT | ROLE_APP | ROLE_ADMIN,
      .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/signer/rotate",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .handle = signer_rotate_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = ""},
     PUBLIC("/.well-known/jwks.json", jwks_handle),
 
     PUBLIC("/healthz", healthz_handle),

@@ -15,8 +15,8 @@ bool sight_is_minted(const struct token_claims *c, const struct key *key,
            same(c->actor, t->actor) && same(c->acting_for, t->acting_for) &&
            same(c->scope, t->scope) && same(c->audience, t->audience) &&
            same(c->subject, key->name) && c->issued_at == t->issued_ms / 1000 &&
-           c->not_before == c->issued_at && c->expires_at == t->expires_ms / 1000 &&
-           c->counted == (t->uses_max > 0);
+           c->not_before == c->issued_at && c->signer == t->signer &&
+           c->expires_at == t->expires_ms / 1000 && c->counted == (t->uses_max > 0);
 }
 
 /* Whoever was away may have been overtaken by a revocation, a suspension or the end of its key. */

@@ -1,14 +1,21 @@
 #include "engine/signing.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "engine/engine.h"
 
-enum { DAY_MS = 86400000, TRY_AGAIN_MS = 60000, DIRECTORY_BYTES = 4000 };
+enum { DIRECTORY_BYTES = 4000, EFFECT_ARENA_BYTES = 64 << 10 };
+
+_Static_assert((int)SIGNERS_MAX >= (int)SIGNER_FILES_MAX + (int)SIGNER_ROTATIONS_MAX,
+               "a set has room for all there can be");
 
 struct kept { /* a set that was current once, or is */
     struct kept *before;
@@ -17,20 +24,13 @@ struct kept { /* a set that was current once, or is */
 
 struct signing {
     char directory[DIRECTORY_BYTES];
-    uint64_t rotate_ms;    /* 0: never */
-    uint64_t try_again_ms; /* after a failure; 0: none */
+    const struct pepper *pepper;
+    struct signer_secret files[SIGNER_FILES_MAX]; /* of earlier versions, by number */
+    size_t file_count;
+    size_t count; /* of the current set */
     struct kept *newest;
     _Atomic(const struct signers *) now;
 };
-
-static void take(struct signing *s, struct signers *signers)
-{
-    struct kept *k = calloc(1, sizeof *k);
-    check(k != NULL);
-    *k = (struct kept){.before = s->newest, .signers = signers};
-    s->newest = k;
-    atomic_store_explicit(&s->now, signers, memory_order_release);
-}
 
 static enum err check_names(const struct config *c, struct fault *f)
 {
@@ -46,46 +46,20 @@ static enum err check_names(const struct config *c, struct fault *f)
     return ERR_OK;
 }
 
-enum err signing_create(const struct config *c, struct signing **ret, struct fault *f)
+enum err signing_create(const struct config *c, const struct pepper *pepper, struct signing **ret,
+                        struct fault *f)
 {
     enum err err = check_names(c, f);
     if (err != ERR_OK) return err;
     struct signing *s = calloc(1, sizeof *s);
     check(s != NULL);
-    s->rotate_ms = c->token_rotate_days * DAY_MS;
+    s->pepper = pepper;
     if (snprintf(s->directory, sizeof s->directory, "%s/engine/signers", c->data) >=
         DIRECTORY_BYTES) {
         free(s);
         return fault_set(f, ERR_BAD_VALUE, "", "data: the path is too long");
     }
     *ret = s;
-    return ERR_OK;
-}
-
-static void tell_loss(const char *aside)
-{
-    log_text(LOG_ERROR, "state_lost",
-             "this engine has signed tokens before, and its journal and snapshots are gone: "
-             "revocations, suspensions, reviews and the counts of limits are lost. Its signing "
-             "keys are in %s now, so that no token of theirs is taken. Suspend again the actors "
-             "that were: the audit trail has them",
-             aside);
-}
-
-enum err signing_open(struct signing *s, bool begins_at_nothing, uint64_t now_ms, struct fault *f)
-{
-    struct signers *signers;
-    char aside[SIGNERS_PATH_TEXT] = "";
-    enum err err = begins_at_nothing ? signers_set_aside(s->directory, now_ms, aside, f) : ERR_OK;
-    if (aside[0] != '\0') tell_loss(aside);
-    if (err == ERR_OK) err = signers_open(s->directory, now_ms, SIGNERS_OVERLAP_MS, &signers, f);
-    if (err != ERR_OK) return err;
-    if (aside[0] == '\0' && signers_newest_ms(signers) == now_ms)
-        log_text(LOG_WARNING, "signer_made",
-                 "%s held no key and has a new one: tokens that are out already are not taken. "
-                 "If there was one, put it back and start again",
-                 s->directory);
-    take(s, signers);
     return ERR_OK;
 }
 
@@ -98,7 +72,89 @@ void signing_destroy(struct signing *s)
         signers_destroy(k->signers);
         free(k);
     }
+    memory_wipe(s->files, sizeof s->files);
     free(s);
+}
+
+/* The folder stays when its last file has gone: it says that tokens were signed here before. */
+enum err signing_open(struct signing *s, bool begins_at_nothing, uint64_t now_ms, struct fault *f)
+{
+    char aside[SIGNERS_PATH_TEXT] = "";
+    bool has_signed = access(s->directory, F_OK) == 0;
+    if (begins_at_nothing && has_signed) {
+        enum err err = signers_set_aside(s->directory, now_ms, aside, f);
+        if (err != ERR_OK) return err;
+        log_text(LOG_ERROR, "state_lost",
+                 "this engine has signed tokens before, and its journal and snapshots are gone: "
+                 "revocations, suspensions, reviews and the counts of limits are lost. No token "
+                 "from before is taken%s%s. Suspend again the actors that were: the audit trail "
+                 "has them",
+                 aside[0] == '\0' ? "" : "; their signing keys are in ", aside);
+    }
+    return signer_files_read(s->directory, s->files, &s->file_count, f);
+}
+
+static void derive(const struct signing *s, const struct signer_rotation *r,
+                   struct signer_secret *ret)
+{
+    char bytes[64];
+    struct buf info = buf_over(bytes, sizeof bytes);
+    buf_put_literal(&info, "writ signer ");
+    buf_put_u64(&info, r->number);
+    struct sha256 key = hkdf_once(str_of((const char *)s->pepper->bytes, sizeof s->pepper->bytes),
+                                  str_of((const char *)r->salt, sizeof r->salt), buf_view(&info));
+    *ret = (struct signer_secret){.number = r->number, .active_ms = r->active_ms};
+    memcpy(ret->bytes, key.bytes, sizeof ret->bytes);
+    memory_wipe(&key, sizeof key);
+}
+
+/* The first of the list have to go, and of those the files. */
+static void drop_files(struct signing *s, const struct signer_table *t, size_t over)
+{
+    size_t gone = 0;
+    while (gone < s->file_count && (gone < over || s->files[gone].number < t->least)) {
+        signer_file_remove(s->directory, s->files[gone].number);
+        gone++;
+    }
+    s->file_count -= gone;
+    memmove(s->files, s->files + gone, s->file_count * sizeof *s->files);
+}
+
+static size_t gather(const struct signing *s, const struct signer_table *t,
+                     struct signer_secret list[SIGNERS_MAX])
+{
+    size_t count = 0;
+    for (; count < s->file_count; count++) list[count] = s->files[count];
+    for (size_t i = 0; i < t->count; i++) derive(s, &t->list[i], &list[count++]);
+    return count;
+}
+
+void signing_follow(struct signing *s, const struct signer_table *t, uint64_t now_ms)
+{
+    struct signer_secret list[SIGNERS_MAX];
+    drop_files(s, t, 0);
+    size_t count = gather(s, t, list), over = signers_over(list, count, now_ms, SIGNER_OVERLAP_MS);
+    drop_files(s, t, over);
+    struct kept *k = calloc(1, sizeof *k);
+    check(k != NULL);
+    *k = (struct kept){.before = s->newest, .signers = signers_create(list + over, count - over)};
+    memory_wipe(list, sizeof list);
+    s->newest = k;
+    s->count = count - over;
+    atomic_store_explicit(&s->now, k->signers, memory_order_release);
+}
+
+void signing_keep_up(struct signing *s, const struct signer_table *t, uint64_t now_ms)
+{
+    if (s->count == 1) return;
+    struct signer_secret list[SIGNERS_MAX];
+    size_t count = gather(s, t, list),
+           left = count - signers_over(list, count, now_ms, SIGNER_OVERLAP_MS);
+    memory_wipe(list, sizeof list);
+    if (left == s->count) return;
+    signing_follow(s, t, now_ms);
+    log_text(LOG_INFO, "signer_dropped", "signer %lu signs now",
+             (unsigned long)signers_current(signing_now(s), now_ms));
 }
 
 const struct signers *signing_now(const struct signing *s)
@@ -106,29 +162,35 @@ const struct signers *signing_now(const struct signing *s)
     return atomic_load_explicit(&s->now, memory_order_acquire);
 }
 
-/* The next pair is told as long before it signs as verifiers may keep the key set. */
-static bool is_due(const struct signing *s, uint64_t now_ms)
+/* ---- the first one ---- */
+
+static enum err rotate_first(struct engine *e, bool has_files, struct fault *f)
 {
-    return s->rotate_ms != 0 &&
-           now_ms + SIGNERS_LEAD_MS >= signers_newest_ms(s->newest->signers) + s->rotate_ms;
+    struct arena arena;
+    struct effects effects = {.arena = &arena};
+    struct chance chance = {.refill = crypto_random};
+    struct call c = {.kind = CALL_ROTATE, .slot = SIGNER_SLOT, .now_ms = world_now_ms()};
+    arena_init(&arena, EFFECT_ARENA_BYTES, EFFECT_ARENA_BYTES);
+    c.id = id_make(c.now_ms, &chance);
+    c.rotate.at_once = !has_files;
+    crypto_random(c.rotate.salt, sizeof c.rotate.salt);
+    shard_step(e->shards[SIGNER_SLOT], &c, &effects);
+    enum err err = c.err == ERR_OK ? lifecycle_put(e, &effects.records[0]) : c.err;
+    arena_fini(&arena);
+    return err == ERR_OK ? ERR_OK
+                         : fault_set(f, err, "", "the first signing key cannot be recorded: %s",
+                                     err_sentence(err));
 }
 
-void signing_keep_up(struct signing *s, uint64_t now_ms)
+enum err signing_begin(struct engine *e, struct fault *f)
 {
-    struct signers *signers;
-    struct fault f;
-    bool rotate = is_due(s, now_ms);
-    if (!rotate && !signers_overdue(s->newest->signers, now_ms, SIGNERS_OVERLAP_MS)) return;
-    if (now_ms < s->try_again_ms) return;
-    enum err err = rotate ? signers_rotate(s->directory, now_ms, now_ms + SIGNERS_LEAD_MS,
-                                           SIGNERS_OVERLAP_MS, &signers, &f)
-                          : signers_open(s->directory, now_ms, SIGNERS_OVERLAP_MS, &signers, &f);
-    if (err != ERR_OK) {
-        s->try_again_ms = now_ms + TRY_AGAIN_MS;
-        log_line(LOG_ERROR, "signers_not_rotated", "why", f.text, NULL);
-        return;
-    }
-    take(s, signers);
-    log_text(LOG_INFO, rotate ? "signer_made" : "signer_dropped", "signer %lu signs now",
-             (unsigned long)signers_current(signers, now_ms));
+    struct signing *s = e->signing;
+    const struct signer_table *t = shard_signers(e->shards[SIGNER_SLOT]);
+    enum err err = t->count > 0 ? ERR_OK : rotate_first(e, s->file_count > 0, f);
+    if (err != ERR_OK) return err;
+    if (mkdir(s->directory, 0700) != 0 && errno != EEXIST)
+        return fault_set(f, err_from_errno(errno), "", "signers: cannot make %s: %s", s->directory,
+                         strerror(errno));
+    signing_follow(s, t, world_now_ms());
+    return ERR_OK;
 }

@@ -35,7 +35,8 @@ bool token_is_active(const struct worker *w, const struct token_facts *t, uint64
                              .key = t->key,
                              .tenant = t->tenant,
                              .actor = t->actor,
-                             .acting_for = t->acting_for};
+                             .acting_for = t->acting_for,
+                             .signer = t->signer};
     const struct key *key;
     struct fault f;
     if (t->revoked_ms != 0 || now_ms >= t->expires_ms) return false;

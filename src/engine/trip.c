@@ -73,6 +73,7 @@ struct asker trip_asker(const struct caller *c)
         who.token_actor = c->token->actor;
         who.token_acting_for = c->token->acting_for;
         who.token = c->token->id;
+        who.token_signer = c->token->signer;
     }
     return who;
 }

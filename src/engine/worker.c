@@ -74,6 +74,8 @@ static void state_gauges_set(struct worker *w)
 static void tick(struct loop_timer *t)
 {
     struct worker *w = link_owner(t, struct worker, tick);
+    if (w->index == SIGNER_SLOT)
+        signing_keep_up(w->engine->signing, shard_signers(w->owner.shard), world_now_ms());
     auth_failed_record(w);
     gauges_set(w);
     state_gauges_set(w);
@@ -171,6 +173,7 @@ static void wake_peer(void *context, unsigned peer)
 static void take_revocations(struct worker *w)
 {
     if (!revoked_view_take(w->revoked, world_now_ms())) return;
+    w->api.signers = signing_now(w->engine->signing); /* of a rotation the log tells, too */
     for (uint64_t left = atomic_load(&w->engine->revoking); left != 0; left &= left - 1)
         wake_peer(w, (unsigned)__builtin_ctzll(left)); /* ourselves too */
 }

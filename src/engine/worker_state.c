@@ -38,6 +38,7 @@ bool worker_token_is_dead(void *worker, const struct token_claims *t)
 {
     const struct worker *w = worker;
     uint64_t dead_until_ms;
+    if (!signers_have(w->api.signers, t->signer)) return true;
     if (revoked_view_token(w->revoked, t->id)) return true;
     bool suspended = revoked_view_actor(w->revoked, t->tenant, t->actor, &dead_until_ms);
     return suspended || id_time_ms(t->id) <= dead_until_ms;

@@ -95,7 +95,7 @@ bool event_kind_is_known(struct str kind)
         "review.cancelled", "review.redeemed", "actor.suspended",    "actor.resumed",
         "policy.put",       "policy.deleted",  "policy.rolled_back", "key.created",
         "key.revoked",      "auth.failed",     "audit.dropped",      "audit.gap",
-        "engine.started",   "engine.stopped",
+        "engine.started",   "engine.stopped",  "signer.rotated",
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (str_equal(kind, str_from(kinds[i]))) return true;

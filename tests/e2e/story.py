@@ -159,7 +159,7 @@ def tell(stack):
     tell_policies(s)
     stack.engine.stop()
     stack.engine.start()
-    s.kinds.update({"engine.started": 2, "engine.stopped": 1})
+    s.kinds.update({"engine.started": 2, "engine.stopped": 1, "signer.rotated": 1})
     s.kinds["key.created"] = len(stack.keys) + 1
     with stack.at_platform("auditor") as wire:
         def recorded():

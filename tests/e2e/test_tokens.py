@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import subprocess
 import threading
@@ -607,23 +608,11 @@ def test_a_token_s_life_is_in_the_audit_trail(tokens):
     assert not any(minted["token"][-40:] in json.dumps(event) for event in found)
 
 
-SECRETS = ["9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
-           "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb"]
-
-
 def with_a_past(stack):
-    """An engine that has been: keys of one that has not would be set aside."""
+    """An engine that has been, with the folder in which earlier versions kept keys."""
     stack.start()
     stack.engine.stop()
     return stack
-
-
-def put_signer(stack, number, active_seconds_ago):
-    folder = stack.engine_data / "engine" / "signers"
-    path = folder / f"signer-{number:010}.key"
-    path.write_text(f"writ-signer 1\nactive_ms {int((time.time() - active_seconds_ago) * 1000)}\nsecret {SECRETS[number - 1]}\n")
-    path.chmod(0o600)
-    return path
 
 
 def kids(stack):
@@ -641,47 +630,78 @@ def works(stack, token):
         return wire.post(AGENT, {"action": "get_x"}).status == 200
 
 
-def test_a_signing_key_is_replaced_in_time_and_verifies_on(fresh):
-    stack = with_a_past(fresh())
-    put_signer(stack, 1, 30 * 86400)
-    stack.engine.start()
-    stack.policy("base", POLICY)
-    key = stack.key("fleet_bot", ["agent"])
-    newest_first = eventually(lambda: (now := kids(stack)) and len(now) == 2 and now, "a new key is told")
-    token = mint_at(stack, key)  # ten minutes before it signs
-    assert parts(token)[0]["kid"] == newest_first[1] and works(stack, token)
-    stack.engine.stop()
+ROTATE = "/v1/signer/rotate"
 
 
-def test_a_key_takes_over_when_its_time_has_come(fresh):
+def rotate(stack, key="root", **body):
+    with stack.at_engine(key) as wire:
+        return wire.post(ROTATE, body)
+
+
+def test_a_new_signing_key_is_told_before_it_signs_and_the_old_one_verifies_on(fresh):
     stack = fresh().start()
     stack.policy("base", POLICY)
     key = stack.key("fleet_bot", ["agent"])
-    stack.engine.stop()
-    put_signer(stack, 1, 86400)
-    lead = 15
-    while True:  # a token from before that time shows that nothing is taken over too early
-        put_signer(stack, 2, -lead)
-        time_has_come = time.time() + lead
-        stack.engine.start()
-        before = mint_at(stack, key)
-        if time.time() < time_has_come:
-            break
-        stack.engine.stop()
-        lead *= 2
-    second, first = kids(stack)
-    assert parts(before)[0]["kid"] == first
-    eventually(lambda: parts(mint_at(stack, key))[0]["kid"] == second, "the second key signs")
-    assert works(stack, before) and works(stack, mint_at(stack, key))
-    stack.engine.stop()
-
-
-def test_a_key_goes_when_nothing_of_it_can_live(fresh):
-    stack = with_a_past(fresh())
-    path = put_signer(stack, 1, 60 * 86400)
-    put_signer(stack, 2, 26 * 3600)
+    before, (old,) = mint_at(stack, key), kids(stack)
+    answer = rotate(stack).json
+    new, still = kids(stack)
+    assert still == old and new != old and answer["kid"] == new and answer["older_keys"] == "verify", answer
+    after = mint_at(stack, key)  # ten minutes before the new one signs
+    assert parts(after)[0]["kid"] == old and works(stack, before) and works(stack, after)
+    stack.engine.kill()
     stack.engine.start()
-    assert len(kids(stack)) == 1 and not path.exists()
+    assert kids(stack) == [new, old] and works(stack, before)
+    stack.engine.stop()
+
+
+def test_a_rotation_at_once_ends_every_token_from_before(fresh):
+    """On every reactor, when it is answered; listed, introspected and minted again alike; and after a crash."""
+    stack = fresh(engine=["--reactors", "4"]).start()
+    stack.policy("base", POLICY)
+    key = stack.key("fleet_bot", ["agent"], actors=["*"])
+    retry = {"Idempotency-Key": "k"}
+    with stack.at_engine(key) as wire, contextlib.ExitStack() as many:
+        minted = wire.post(MINT, {"scope": "get_* refund", "ttl_seconds": 600}, headers=retry).json
+        wires = [many.enter_context(stack.at_engine(minted["token"])) for _ in range(16)]
+        for one in wires:
+            assert one.post(AGENT, {"action": "get_x"}).json["allowed"]
+        review = wires[0].post(AGENT, {"action": "refund"}).json["review_id"]
+        (old,) = kids(stack)
+        answer = rotate(stack, now=True).json
+        for one in wires:
+            assert one.post(AGENT, {"action": "get_x"}).status == 401
+            assert one.get(f"/v1/queue/{review}").status == 401
+        (new,) = kids(stack)
+        assert new != old and answer["kid"] == new and answer["older_keys"] == "ended", answer
+        assert inactive(wire.post(INTROSPECT, {"token": minted["token"]}).json)
+        assert [one["active"] for one in wire.get("/v1/tokens").json["tokens"]] == [False]
+        again = wire.post(MINT, {"scope": "get_* refund", "ttl_seconds": 600}, headers=retry).json
+        assert "replayed" not in again and again["token_id"] != minted["token_id"], "what was minted under that key is dead"
+        assert parts(again["token"])[0]["kid"] == new and works(stack, again["token"])
+        assert wire.delete(f"/v1/tokens/{minted['token_id']}").status == 200
+    stack.engine.kill()
+    stack.engine.start()
+    assert kids(stack) == [new] and works(stack, again["token"]) and not works(stack, minted["token"])
+    stack.wait_published()
+    with stack.at_platform("root") as wire:
+        found = wire.get("/api/v1/audit?kind=signer.rotated&tenant_id=default").json
+    events = found.get("events") or found.get("items")
+    assert [one["reason"] for one in events][0] == "The older signing keys verify no more." and events[0]["resolved_by"], events
+    stack.engine.stop()
+
+
+def test_signing_keys_are_rotated_by_who_may_speak_for_every_tenant(fresh):
+    stack = fresh().start()
+    before = kids(stack)
+    refused(rotate(stack, stack.key("boss", ["admin"])), 403, "wrong_tenant")
+    refused(rotate(stack, stack.key("bot", ["agent"])), 403, "missing_role")
+    refused(rotate(stack, later=True), 400, "bad_value")
+    refused(rotate(stack, now="yes"), 400, "wrong_type")
+    assert kids(stack) == before
+    done = stack.cli("signer", "rotate", "--engine", stack.engine.url, "--now", key=stack.keys["root"])
+    assert "every token from before is dead" in done.stdout and kids(stack)[0] in done.stdout
+    done = stack.cli("signer", "rotate", "--engine", stack.engine.url, "--json", key=stack.keys["root"])
+    assert json.loads(done.stdout)["kid"] == kids(stack)[0] and len(kids(stack)) == 2
     stack.engine.stop()
 
 
@@ -696,6 +716,17 @@ def ulid(at_s):
     return "".join(CROCKFORD[number >> 5 * at & 31] for at in reversed(range(26)))
 
 
+def stolen_secret(stack):
+    """Of the pepper and of the salt that the newest rotation has in the journal, both of which it takes."""
+    pepper = bytes.fromhex((stack.data / "pepper").read_text().strip())
+    entry = re.compile(rb"\x0f\x00\x00\x1d\x00\x00\x00(....)........[\x00\x01](.{16})", re.S)
+    found = [match for path in sorted((stack.engine_data / "engine" / "journal").iterdir()) for match in entry.finditer(path.read_bytes())]
+    number, salt = found[-1].groups()
+    extracted = hmac.new(salt, pepper, hashlib.sha256).digest()
+    info = b"writ signer %d" % int.from_bytes(number, "little")
+    return hmac.new(extracted, info + b"\x01", hashlib.sha256).hexdigest()
+
+
 class Thief:
     """Has the secret of a signing key, and signs whatever it likes."""
 
@@ -708,9 +739,11 @@ class Thief:
                               capture_output=True, check=True)
         return tobase64(done.stdout[-32:])
 
+    def kid(self):
+        return tobase64(hashlib.sha256(f'{{"crv":"Ed25519","kty":"OKP","x":"{self.public()}"}}'.encode()).digest())
+
     def sign(self, claims):
-        thumbprint = hashlib.sha256(f'{{"crv":"Ed25519","kty":"OKP","x":"{self.public()}"}}'.encode()).digest()
-        text = tobase64({"alg": "EdDSA", "kid": tobase64(thumbprint), "typ": "at+jwt"}) + "." + tobase64(claims)
+        text = tobase64({"alg": "EdDSA", "kid": self.kid(), "typ": "at+jwt"}) + "." + tobase64(claims)
         (self.folder / "text").write_text(text)
         done = subprocess.run(["openssl", "pkeyutl", "-sign", "-keyform", "DER", "-inkey", self.key, "-rawin",
                                "-in", self.folder / "text"], capture_output=True, check=True)
@@ -747,14 +780,13 @@ def forgeries(claims):
 
 def test_who_has_a_signing_key_makes_no_token_of_it(fresh, tmp_path):
     """Nothing that was not minted is let in, whoever signed it; nobody is told that it is active."""
-    stack = with_a_past(fresh())
-    put_signer(stack, 1, 86400)
-    stack.engine.start()
+    stack = fresh().start()
     stack.policy("base", POLICY)
     with stack.at_platform("root") as wire:
         wire.put("/api/v1/policies/base?tenant_id=another", {"content": POLICY})
     key = stack.key("fleet_bot", ["agent"], actors=["*_bot"], users=["carol", "dan"])
-    thief, sizes = Thief(tmp_path, SECRETS[0]), set()
+    thief, sizes = Thief(tmp_path, stolen_secret(stack)), set()
+    assert thief.kid() in kids(stack), "it is the key that signs"
     with stack.at_engine(key) as wire:
         minted = wire.post(MINT, {"scope": "get_* refund", "ttl_seconds": 3600}).json
         review = wire.post(AGENT, {"action": "refund"}).json["review_id"]
@@ -795,8 +827,9 @@ def test_a_token_is_asked_about_once_on_each_reactor(fresh):
 
 def test_a_damaged_signer_ends_the_start_with_its_name(fresh):
     stack = with_a_past(fresh())
-    path = put_signer(stack, 1, 86400)
+    path = stack.engine_data / "engine" / "signers" / "signer-0000000001.key"
     path.write_text("writ-signer 1\n")
+    path.chmod(0o600)
     stack.engine.start(ready=False)
     assert stack.engine.wait() == 2
     assert path.name in stack.engine.tail() and "damaged" in stack.engine.tail()

@@ -517,7 +517,6 @@ def test_a_lost_disk_is_adopted_and_what_was_open_comes_back_closed(fresh, redis
     assert "--adopt first" in refused_start(stack.engine)
     lost_again = stack.engine_data / "engine"
     assert not list((lost_again / "snapshots").glob("*")), "a refused start leaves no state"
-    shutil.copytree(stack.engine_data / "lost" / "signers", lost_again / "signers", dirs_exist_ok=True)
     stack.engine.arguments += ["--adopt", "first"]
     assert "adopt (flag): this engine is first, too" in refused_start(stack.engine), "its records would never be published"
     stack.engine.arguments[stack.engine.arguments.index("--node") + 1] = "heir"
@@ -528,7 +527,7 @@ def test_a_lost_disk_is_adopted_and_what_was_open_comes_back_closed(fresh, redis
     for token, _ in story.counted:
         assert story.use(token).status == 401, "a counted token came back open"
     for token in story.plain:
-        assert story.use(token).json["decision"] == "allow"
+        assert story.use(token).status == 401, "the adopter has a signing key of its own, and may not know what was revoked last"
     for review in story.approved:
         assert story.redeem(review)["rule"] == "review:expired", "an approval came back open"
     for review in story.redeemed:
@@ -537,7 +536,7 @@ def test_a_lost_disk_is_adopted_and_what_was_open_comes_back_closed(fresh, redis
         assert story.status(review) == "expired", "it may have been denied since, or approved and redeemed"
     for actor in story.suspended:
         assert story.call("POST", AGENT, body={"action": "get_x", "actor": actor}).json["rule"] == "actor:suspended"
-    story.counted, story.approved, story.pending = [], [], []
+    story.plain, story.counted, story.approved, story.pending = [], [], [], []
     story.tell(1)
     story.wait_mirrored()
     stack.engine.kill()

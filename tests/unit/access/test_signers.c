@@ -1,4 +1,4 @@
-/* test_signers.c - pairs in files: made, read, rotated, dropped; and what is refused. */
+/* test_signers.c - sets of signing keys; and the files of earlier versions: read, or refused. */
 #include "forge.h"
 
 #include <dirent.h>
@@ -12,14 +12,13 @@ static struct signers *now;
 
 static const uint64_t start_ms = 1795166400000;
 enum { DAY_MS = 86400000 };
-#define OVERLAP ((uint64_t)SIGNERS_OVERLAP_MS)
+#define OVERLAP (UINT64_C(25) * 3600 * 1000)
 
 static int set_up(void **state)
 {
     (void)state;
     snprintf(directory, sizeof directory, "/tmp/writ-signers-XXXXXX");
     assert_non_null(mkdtemp(directory));
-    assert_int_equal(rmdir(directory), 0); /* the first start makes it */
     now = NULL;
     return 0;
 }
@@ -36,18 +35,24 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void open_at(uint64_t at_ms)
+static struct signer_secret secrets[SIGNER_FILES_MAX];
+static size_t secret_count;
+
+static enum err files(void) { return signer_files_read(directory, secrets, &secret_count, &fault); }
+
+static void read_files(void) { assert_int_equal(files(), ERR_OK); }
+
+static struct signer_secret secret_of(uint32_t number, uint64_t active_ms)
 {
-    signers_destroy(now);
-    now = NULL;
-    assert_int_equal(signers_open(directory, at_ms, OVERLAP, &now, &fault), ERR_OK);
+    struct signer_secret s = {.number = number, .active_ms = active_ms};
+    memset(s.bytes, (int)number, sizeof s.bytes);
+    return s;
 }
 
-static void rotate_at(uint64_t at_ms, uint64_t active_ms)
+static void set(const struct signer_secret *list, size_t count)
 {
     signers_destroy(now);
-    now = NULL;
-    assert_int_equal(signers_rotate(directory, at_ms, active_ms, OVERLAP, &now, &fault), ERR_OK);
+    now = signers_create(list, count);
 }
 
 static void path_of(char to[128], const char *name) { snprintf(to, 128, "%s/%s", directory, name); }
@@ -83,39 +88,14 @@ static bool believed(struct str token)
     return err == ERR_OK;
 }
 
-static void the_first_start_makes_a_pair_that_only_its_owner_may_read(void **state)
-{
-    (void)state;
-    open_at(start_ms);
-    char path[128];
-    struct stat s;
-    path_of(path, "signer-0000000001.key");
-    assert_int_equal(stat(path, &s), 0);
-    assert_int_equal(s.st_mode & 0777, 0600);
-    assert_int_equal(stat(directory, &s), 0);
-    assert_int_equal(s.st_mode & 0777, 0700);
-    assert_int_equal(signers_current(now, start_ms), 1);
-    assert_int_equal(signers_newest_ms(now), start_ms);
-}
-
-static void a_restart_keeps_the_pair(void **state)
-{
-    (void)state;
-    char text[TOKEN_TEXT_MAX];
-    open_at(start_ms);
-    struct str token = signed_by(1, text);
-    open_at(start_ms + 5);
-    assert_int_equal(signers_current(now, start_ms), 1);
-    assert_true(believed(token));
-}
-
 static void a_new_pair_is_told_before_it_signs_and_the_old_one_verifies_on(void **state)
 {
     (void)state;
     char old[TOKEN_TEXT_MAX], fresh[TOKEN_TEXT_MAX], jwks[2048];
-    open_at(start_ms);
+    const struct signer_secret both[] = {secret_of(1, start_ms), secret_of(2, start_ms + 2000)};
+    set(both, 1);
     struct str token = signed_by(1, old);
-    rotate_at(start_ms + 1000, start_ms + 2000);
+    set(both, 2);
     struct buf b = buf_over(jwks, sizeof jwks);
     signers_put_jwks(&b, now);
     size_t kids = 0;
@@ -125,47 +105,27 @@ static void a_new_pair_is_told_before_it_signs_and_the_old_one_verifies_on(void 
     assert_int_equal(signers_current(now, start_ms - 1), 1);  /* a clock that was set back */
     assert_int_equal(signers_current(now, start_ms + 1999), 1);
     assert_int_equal(signers_current(now, start_ms + 2000), 2);
-    assert_int_equal(signers_newest_ms(now), start_ms + 2000);
+    assert_int_equal(signers_least(now), 1);
     assert_true(believed(token));
     assert_true(believed(signed_by(2, fresh)));
-}
-
-static void a_replaced_pair_goes_when_its_overlap_is_over(void **state)
-{
-    (void)state;
-    char old[TOKEN_TEXT_MAX], path[128];
-    uint64_t replaced = start_ms + 30ull * DAY_MS;
-    open_at(start_ms);
-    struct str token = signed_by(1, old);
-    rotate_at(replaced, replaced);
-    path_of(path, "signer-0000000001.key");
-    assert_false(signers_overdue(now, replaced + OVERLAP - 1, OVERLAP));
-    open_at(replaced + OVERLAP - 1);
-    assert_true(believed(token));
-    assert_int_equal(access(path, F_OK), 0);
-    assert_true(signers_overdue(now, replaced + OVERLAP, OVERLAP));
-    open_at(replaced + OVERLAP);
+    set(both + 1, 1);
     assert_false(believed(token));
-    assert_int_not_equal(access(path, F_OK), 0);
-    assert_int_equal(signers_current(now, replaced), 2);
-    assert_false(signers_overdue(now, UINT64_MAX, OVERLAP));
+    assert_true(signers_have(now, 2) && !signers_have(now, 1));
+    assert_int_equal(signers_kid(now, 2).size, SIGNER_KID_TEXT);
+    assert_true(str_is_absent(signers_kid(now, 1)));
 }
 
-static void numbers_and_keys_never_come_again(void **state)
+static void a_replaced_pair_is_over_when_its_overlap_is(void **state)
 {
     (void)state;
-    enum { PAIRS = 6 };
-    char seen[PAIRS][sizeof now->list[0].public_text];
-    open_at(start_ms);
-    memcpy(seen[0], now->list[0].public_text, sizeof seen[0]);
-    for (unsigned i = 1; i < PAIRS; i++) {
-        uint64_t at = start_ms + i * 30ull * DAY_MS;
-        rotate_at(at, at);
-        assert_int_equal(signers_current(now, at), i + 1);
-        assert_int_equal(now->count, 2);
-        memcpy(seen[i], now->list[1].public_text, sizeof seen[i]);
-        for (unsigned k = 0; k < i; k++) assert_memory_not_equal(seen[i], seen[k], sizeof seen[i]);
-    }
+    uint64_t replaced = start_ms + 30ull * DAY_MS;
+    const struct signer_secret list[] = {secret_of(1, start_ms), secret_of(2, replaced),
+                                         secret_of(3, start_ms)}; /* the clock was set back */
+    assert_int_equal(signers_over(list, 2, replaced + OVERLAP - 1, OVERLAP), 0);
+    assert_int_equal(signers_over(list, 2, replaced + OVERLAP, OVERLAP), 1);
+    assert_int_equal(signers_over(list, 2, UINT64_MAX, OVERLAP), 1);
+    assert_int_equal(signers_over(list, 3, start_ms + OVERLAP, OVERLAP), 0);
+    assert_int_equal(signers_over(list, 3, replaced + OVERLAP, OVERLAP), 2);
 }
 
 /* RFC 8037, A.1 to A.3. */
@@ -185,10 +145,14 @@ static void the_published_key_has_its_published_names(void **state)
     signers_destroy(NULL);
 }
 
+#define SECRET "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
+
+#define RIGHT "writ-signer 1\nactive_ms 1795166400000\nsecret " SECRET "\n"
+
 static void what_is_no_signers_file_is_left_alone(void **state)
 {
     (void)state;
-    open_at(start_ms);
+    file_put("signer-0000000001.key", RIGHT, 0600);
     file_put("signer-0000000002.key.new", "half", 0600);
     file_put("README", "x", 0644);
     file_put("signer-2.key", "x", 0644);
@@ -197,13 +161,24 @@ static void what_is_no_signers_file_is_left_alone(void **state)
     file_put("signer-000000000x.key", "x", 0644);
     /* beyond the last number, and not the 0 that it would be cut to */
     file_put("signer-4294967296.key", "x", 0644);
-    open_at(start_ms);
-    assert_int_equal(now->count, 1);
-    rotate_at(start_ms + 1, start_ms + 1); /* over the half one of a crash */
-    assert_int_equal(now->count, 2);
+    read_files();
+    assert_int_equal(secret_count, 1);
+    assert_int_equal(secrets[0].number, 1);
+    assert_int_equal(secrets[0].active_ms, start_ms);
+    assert_int_equal(secrets[0].bytes[0], 0x9d);
+    signer_file_remove(directory, 1);
+    read_files();
+    assert_int_equal(secret_count, 0);
 }
 
-#define SECRET "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
+static void without_a_folder_there_is_none(void **state)
+{
+    (void)state;
+    assert_int_equal(rmdir(directory), 0);
+    secret_count = 7;
+    read_files();
+    assert_int_equal(secret_count, 0);
+}
 
 static void a_damaged_or_open_file_is_refused_by_name(void **state)
 {
@@ -222,107 +197,86 @@ static void a_damaged_or_open_file_is_refused_by_name(void **state)
         "writ-signer\nactive_ms 1\nsecret " SECRET "\n",
         "writ-signer 1\nactive_ms\nsecret " SECRET "\n",
     };
-    open_at(start_ms);
-    struct signers *none = NULL;
+    file_put("signer-0000000001.key", RIGHT, 0600);
     file_put("signer-0000000002.key", "writ-signer 1\nactive_ms 1\nsecret " SECRET "\n", 0600);
-    open_at(start_ms);
-    assert_int_equal(now->count, 2);
+    read_files();
+    assert_int_equal(secret_count, 2);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         file_put("signer-0000000002.key", texts[i], 0600);
-        assert_int_equal(signers_open(directory, start_ms, OVERLAP, &none, &fault), ERR_BAD_VALUE);
+        assert_int_equal(files(), ERR_BAD_VALUE);
         assert_non_null(strstr(fault.text, "signer-0000000002.key is damaged"));
     }
     file_put("signer-0000000002.key", "writ-signer 1\nactive_ms 1\nsecret " SECRET "\n", 0640);
-    assert_int_equal(signers_open(directory, start_ms, OVERLAP, &none, &fault), ERR_BAD_VALUE);
+    assert_int_equal(files(), ERR_BAD_VALUE);
     assert_non_null(strstr(fault.text, "open to others"));
-    assert_null(none);
 }
 
+/* One that went unnoticed would be another pair: every token of the right one would be refused. */
 /* One that went unnoticed would be another pair: every token of the right one would be refused. */
 static void no_bit_of_a_file_flips_unnoticed(void **state)
 {
     (void)state;
-    char path[128], text[256] = "";
-    struct signers *none = NULL;
-    open_at(start_ms);
-    path_of(path, "signer-0000000001.key");
-    int fd = open(path, O_RDONLY);
-    ssize_t size = read(fd, text, sizeof text - 1);
-    close(fd);
-    assert_true(size > 0);
+    char text[256];
+    int size = snprintf(text, sizeof text, "%s", RIGHT);
+    char hex[SHA256_HEX];
+    sha256_write_hex(sha256_once(str_of(text, (size_t)size)), hex);
+    size += snprintf(text + size, sizeof text - (size_t)size, "sha256 %.*s\n", SHA256_HEX, hex);
+    file_put("signer-0000000001.key", text, 0600);
+    read_files();
     for (size_t bit = 0; bit < 8 * (size_t)size; bit++) {
         text[bit / 8] ^= (char)(1 << bit % 8);
         if (text[bit / 8] != '\0') { /* file_put() would end there */
             file_put("signer-0000000001.key", text, 0600);
-            assert_int_equal(signers_open(directory, start_ms, OVERLAP, &none, &fault),
-                             ERR_BAD_VALUE);
+            assert_int_equal(files(), ERR_BAD_VALUE);
             assert_non_null(strstr(fault.text, "signer-0000000001.key is damaged"));
         }
         text[bit / 8] ^= (char)(1 << bit % 8);
     }
     file_put("signer-0000000001.key", text, 0600);
-    open_at(start_ms);
+    read_files();
 }
 
 static void a_link_is_not_followed(void **state)
 {
     (void)state;
     char path[128], elsewhere[128];
-    open_at(start_ms);
-    struct signers *none = NULL;
     file_put("elsewhere", "writ-signer 1\nactive_ms 1\nsecret " SECRET "\n", 0600);
     path_of(elsewhere, "elsewhere");
     path_of(path, "signer-0000000002.key");
     assert_int_equal(symlink(elsewhere, path), 0);
-    assert_int_not_equal(signers_open(directory, start_ms, OVERLAP, &none, &fault), ERR_OK);
+    assert_int_not_equal(files(), ERR_OK);
     assert_non_null(strstr(fault.text, "signer-0000000002.key"));
-    assert_null(none);
 }
 
-static void a_directory_holds_so_many_pairs_and_no_more(void **state)
+static void a_directory_holds_so_many_files_and_no_more(void **state)
 {
     (void)state;
     char name[32];
-    struct signers *none = NULL;
-    open_at(start_ms);
-    for (unsigned i = 2; i <= SIGNERS_MAX; i++) {
+    for (unsigned i = 1; i <= SIGNER_FILES_MAX; i++) {
         snprintf(name, sizeof name, "signer-%010u.key", i);
-        file_put(name, "writ-signer 1\nactive_ms 1795166400000\nsecret " SECRET "\n", 0600);
+        file_put(name, RIGHT, 0600);
     }
-    open_at(start_ms);
-    assert_int_equal(now->count, SIGNERS_MAX);
-    assert_int_equal(signers_current(now, start_ms), SIGNERS_MAX);
-    snprintf(name, sizeof name, "signer-%010u.key", SIGNERS_MAX + 1);
-    file_put(name, "writ-signer 1\nactive_ms 1795166400000\nsecret " SECRET "\n", 0600);
-    assert_int_equal(signers_open(directory, start_ms, OVERLAP, &none, &fault), ERR_FULL);
-    assert_null(none);
-}
-
-static void a_directory_that_cannot_be_is_told(void **state)
-{
-    (void)state;
-    struct signers *none = NULL;
-    assert_int_not_equal(signers_open("/proc/no/such", start_ms, OVERLAP, &none, &fault), ERR_OK);
-    assert_non_null(strstr(fault.text, "/proc/no/such"));
-    assert_null(none);
+    read_files();
+    assert_int_equal(secret_count, SIGNER_FILES_MAX);
+    assert_int_equal(secrets[SIGNER_FILES_MAX - 1].number, SIGNER_FILES_MAX);
+    snprintf(name, sizeof name, "signer-%010u.key", SIGNER_FILES_MAX + 1);
+    file_put(name, RIGHT, 0600);
+    assert_int_equal(files(), ERR_FULL);
 }
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(the_first_start_makes_a_pair_that_only_its_owner_may_read),
-        TEST(a_restart_keeps_the_pair),
         TEST(a_new_pair_is_told_before_it_signs_and_the_old_one_verifies_on),
-        TEST(a_replaced_pair_goes_when_its_overlap_is_over),
-        TEST(numbers_and_keys_never_come_again),
+        TEST(a_replaced_pair_is_over_when_its_overlap_is),
         TEST(the_published_key_has_its_published_names),
         TEST(what_is_no_signers_file_is_left_alone),
+        TEST(without_a_folder_there_is_none),
         TEST(a_damaged_or_open_file_is_refused_by_name),
         TEST(no_bit_of_a_file_flips_unnoticed),
         TEST(a_link_is_not_followed),
-        TEST(a_directory_holds_so_many_pairs_and_no_more),
-        TEST(a_directory_that_cannot_be_is_told),
+        TEST(a_directory_holds_so_many_files_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

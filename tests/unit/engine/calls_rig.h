@@ -143,6 +143,7 @@ static inline void rig_swap(struct rig *r, struct bundle *next)
 static inline void rig_rang(void *context, unsigned producer)
 {
     struct engine *e = context;
+    if (producer == e->worker_count) sem_post(&e->main_rung);
     if (producer < e->worker_count && e->workers[producer].reactor != NULL)
         reactor_wake(e->workers[producer].reactor);
 }
@@ -197,9 +198,10 @@ static inline struct rig *rig_create(const char *stall)
     e->revoked = revoked_log_create(RIG_WORKERS);
     e->post = post_create(RIG_WORKERS);
     world_random(&e->pepper, sizeof e->pepper);
-    assert_int_equal(signing_create(&e->config, &e->signing, &f), ERR_OK);
-    assert_int_equal(signing_open(e->signing, false, world_now_ms(), &f), ERR_OK);
+    assert_int_equal(signing_create(&e->config, &e->pepper, &e->signing, &f), ERR_OK);
     rig_open_journal(r);
+    assert_int_equal(signing_open(e->signing, false, world_now_ms(), &f), ERR_OK);
+    assert_int_equal(signing_begin(e, &f), ERR_OK);
     atomic_store(&e->bundle, rig_bundle(r, 1));
     atomic_store(&e->revision, 1);
     atomic_store(&e->phase, PHASE_SERVING);

@@ -77,6 +77,11 @@ static void fill_all_blocks(struct scene *s)
     assert_false(worker_has_room(s->w));
 }
 
+static uint32_t current_signer(const struct scene *s)
+{
+    return signers_current(signing_now(s->rig->engine.signing), world_now_ms());
+}
+
 /* It comes while there is no room for its record. */
 static void hold(struct scene *s, struct call *c)
 {
@@ -154,7 +159,8 @@ static struct call minting(struct scene *s, uint64_t lives_ms)
     c.kind = CALL_MINT;
     memset(&c.mint, 0, sizeof c.mint);
     c.records[0] = STR("{\"kind\":\"token.minted\"}");
-    c.mint.facts = (struct token_facts){.id = slot_id(id_make(c.now_ms, &s->w->api.chance), 0),
+    c.mint.facts = (struct token_facts){.signer = current_signer(s),
+                                        .id = slot_id(id_make(c.now_ms, &s->w->api.chance), 0),
                                         .tenant = STR("acme"),
                                         .actor = STR("bot"),
                                         .scope = STR("*"),
@@ -441,6 +447,7 @@ static void held_while(struct scene *s, struct id token, const struct effect_not
     for (unsigned i = 0; i < count; i++) {
         all[i].asker.token = token;
         all[i].asker.token_actor = STR("bot");
+        all[i].asker.token_signer = current_signer(s);
         assert_false(owner_ask(s->w, &all[i]));
     }
     told(s, n);
@@ -511,6 +518,21 @@ static void a_held_mint_for_an_actor_that_was_stopped_for_a_while_is_to_be_asked
     held_until(s, &c, 0, ERR_OVERLOADED);
 }
 
+/* Told while it was held: what the older keys have signed is dead already. */
+static void a_held_mint_under_a_signing_key_that_was_ended_makes_none(void **state)
+{
+    struct scene *s = *state;
+    struct call c = minting(s, 60000);
+    static const uint8_t salt[SIGNER_SALT_BYTES] = {1};
+    struct signer_table ended = {.count = 0};
+    struct signer_rotation next = signer_next(&ended, world_now_ms() + 1000, true, salt);
+    assert_true(signer_add(&ended, &next));
+    hold(s, &c);
+    signing_follow(s->rig->engine.signing, &ended, world_now_ms());
+    s->w->api.signers = signing_now(s->rig->engine.signing);
+    held_until(s, &c, 0, ERR_OVERLOADED);
+}
+
 static void a_held_mint_of_a_token_whose_time_is_over_makes_none(void **state)
 {
     struct scene *s = *state;
@@ -547,6 +569,7 @@ int main(void)
         TEST(a_held_call_for_an_actor_that_was_suspended_meanwhile_changes_nothing),
         TEST(a_held_mint_for_an_actor_that_was_suspended_meanwhile_makes_no_token),
         TEST(a_held_mint_for_an_actor_that_was_stopped_for_a_while_is_to_be_asked_again),
+        TEST(a_held_mint_under_a_signing_key_that_was_ended_makes_none),
         TEST(a_held_mint_of_a_token_whose_time_is_over_makes_none),
         TEST(a_held_mint_is_made_where_nothing_has_overtaken_it),
     };

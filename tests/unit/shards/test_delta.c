@@ -87,6 +87,11 @@ static const struct actor_facts some_actor = {.tenant = {"acme", 4},
 static const struct review_vote some_vote = {
     .principal = {"p", 1}, .owner = {"o", 1}, .by = {"b", 1}, .at_ms = 31, .meets = 0x80000001};
 
+static const struct signer_rotation some_rotation = {.number = 1795166400,
+                                                     .active_ms = 1795166400123,
+                                                     .ends_older = true,
+                                                     .salt = {41, 42, 43, [15] = 44}};
+
 static struct limit_ask some_ask(void)
 {
     struct limit_ask ask = {.window_ms = 3600000, .amount = -1};
@@ -129,6 +134,7 @@ static struct str put_entry(enum delta_kind kind, struct buf *out)
     case DELTA_REVIEW_MOVED: delta_put_moved(out, &r); break;
     case DELTA_ACTOR_SUSPENDED: delta_put_suspended(out, SLOT, &some_actor); break;
     case DELTA_ACTOR_RESUMED: delta_put_resumed(out, SLOT, STR("acme"), STR("bot"), 88); break;
+    case DELTA_SIGNER_ROTATED: delta_put_rotated(out, &some_rotation); break;
     }
     assert_false(out->overflow);
     assert_true(out->size > 7);
@@ -147,6 +153,7 @@ static bool read_entry(const struct delta_entry *e)
     struct retry retry;
     struct id id;
     struct str first, second;
+    struct signer_rotation rotation;
     uint64_t at_ms;
     uint32_t uses;
     switch (e->kind) {
@@ -162,6 +169,7 @@ static bool read_entry(const struct delta_entry *e)
     case DELTA_REVIEW_MOVED: return delta_read_moved(e->body, &r);
     case DELTA_ACTOR_SUSPENDED: return delta_read_suspended(e->body, &a);
     case DELTA_ACTOR_RESUMED: return delta_read_resumed(e->body, &first, &second, &at_ms);
+    case DELTA_SIGNER_ROTATED: return delta_read_rotated(e->body, &rotation);
     }
     return false;
 }
@@ -381,7 +389,7 @@ static void the_bytes_on_disk_are_these(void **state)
 static void kinds_keep_their_numbers(void **state)
 {
     (void)state;
-    static const unsigned numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13};
+    static const unsigned numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15};
     assert_int_equal(KINDS, sizeof numbers / sizeof *numbers);
     for (size_t i = 0; i < KINDS; i++) assert_int_equal(kinds[i], numbers[i]);
     assert_int_equal(DELTA_TOKEN_MINTED, 1);

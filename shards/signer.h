@@ -1,0 +1,50 @@
+/* signer.h - which signing keys an engine's tokens may be under: the rotations.
+ *
+ *   made --active_ms--> signing --a younger one's active_ms--> verifying --overlap--> gone
+ *      \------------------\--------- a rotation that ends the older ones -----------/
+ *
+ * A rotation is a number and a salt, journaled; the key itself is derived of the salt and of the
+ * engine's pepper (engine/signing.h), so that whoever has one of both has no key. They belong to
+ * slot 0, whose owner alone rotates. The overlap is longer than any token lives, and than a retried
+ * mint may ask for its text again. They are not mirrored: an engine that adopts a state begins with
+ * a key of its own. */
+#ifndef SHARDS_SIGNER_H
+#define SHARDS_SIGNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SIGNER_SLOT = 0,
+    SIGNER_SALT_BYTES = 16,
+    SIGNER_ROTATIONS_MAX = 32,
+    SIGNER_OVERLAP_MS = 25 * 3600 * 1000,
+    SIGNER_LEAD_MS = 10 * 60 * 1000, /* verifiers fetch the key set again within that time */
+};
+
+struct signer_rotation {
+    uint32_t number;    /* rises over all of an engine's life: the Unix second, or one more */
+    uint64_t active_ms; /* from then on it signs */
+    bool ends_older;    /* those before it verify no more */
+    uint8_t salt[SIGNER_SALT_BYTES];
+};
+
+struct signer_table {
+    struct signer_rotation list[SIGNER_ROTATIONS_MAX]; /* by number */
+    size_t count;
+    uint32_t least;     /* below it nothing verifies: some rotation has ended it */
+    uint64_t mark;      /* of the block with the newest record; 0: it was recovered */
+    uint64_t rotate_ms; /* a younger one is made so long after the newest; 0: never */
+};
+
+/* The next one, which is not there yet. `salt` is chance. */
+struct signer_rotation signer_next(const struct signer_table *t, uint64_t now_ms, bool at_once,
+                                   const uint8_t salt[SIGNER_SALT_BYTES]);
+/* False: it is full, or the number does not rise. */
+bool signer_add(struct signer_table *t, const struct signer_rotation *r);
+/* Drops those of which no token can live. */
+void signer_prune(struct signer_table *t, uint64_t now_ms);
+uint64_t signer_due_ms(const struct signer_table *t); /* of the next one; UINT64_MAX: never */
+
+#endif
