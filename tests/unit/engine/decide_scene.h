@@ -201,4 +201,39 @@ static inline void hex_of(struct str bytes, char to[SHA256_HEX + 1])
     to[SHA256_HEX] = '\0';
 }
 
+static inline struct str fill(char *to, size_t size)
+{
+    memset(to, 'x', size);
+    return str_of(to, size);
+}
+
+/* A body with payloads of these many bytes each. */
+static inline struct str sized_body(struct scene *s, const char *action, size_t args,
+                                    size_t context, size_t properties)
+{
+    static char x[LIMIT_BODY_BYTES];
+    struct buf b = buf_over(s->body, sizeof s->body);
+    buf_put_literal(&b, "{\"action\":");
+    json_put_string(&b, str_from(action));
+    if (args > 0)
+        buf_put_literal(&b, ",\"args\":{\"a\":"), json_put_string(&b, fill(x, args)),
+            buf_put_byte(&b, '}');
+    if (context > 0) buf_put_literal(&b, ",\"context\":"), json_put_string(&b, fill(x, context));
+    if (properties > 0) {
+        buf_put_literal(&b, ",\"resource\":{\"id\":\"i\",\"properties\":{\"p\":");
+        json_put_string(&b, fill(x, properties));
+        buf_put_literal(&b, "}}");
+    }
+    buf_put_byte(&b, '}');
+    assert_false(b.overflow);
+    return buf_view(&b);
+}
+
+static inline bool is_omitted(struct scene *s, const char *name)
+{
+    const struct json *v = json_get(s->record, str_from(name));
+    return json_is_object(v) && json_get(v, STR("omitted")) != NULL &&
+           json_u64(v, STR("bytes"), 0) > 0;
+}
+
 #endif

@@ -4,8 +4,6 @@
 
 #include "unit/engine/decide_scene.h"
 
-#include <stdio.h>
-
 static const char *const policies =
     "mask: [args.card, args.list.*.pin, context.secret, resource.zone, resource.properties.owner]\n"
     "rules:\n"
@@ -675,41 +673,6 @@ static void what_shadow_policies_would_have_done_is_recorded(void **state)
 
 /* ---- size ---- */
 
-static struct str fill(char *to, size_t size)
-{
-    memset(to, 'x', size);
-    return str_of(to, size);
-}
-
-/* A body with payloads of these many bytes each. */
-static struct str sized_body(struct scene *s, const char *action, size_t args, size_t context,
-                             size_t properties)
-{
-    static char x[LIMIT_BODY_BYTES];
-    struct buf b = buf_over(s->body, sizeof s->body);
-    buf_put_literal(&b, "{\"action\":");
-    json_put_string(&b, str_from(action));
-    if (args > 0)
-        buf_put_literal(&b, ",\"args\":{\"a\":"), json_put_string(&b, fill(x, args)),
-            buf_put_byte(&b, '}');
-    if (context > 0) buf_put_literal(&b, ",\"context\":"), json_put_string(&b, fill(x, context));
-    if (properties > 0) {
-        buf_put_literal(&b, ",\"resource\":{\"id\":\"i\",\"properties\":{\"p\":");
-        json_put_string(&b, fill(x, properties));
-        buf_put_literal(&b, "}}");
-    }
-    buf_put_byte(&b, '}');
-    assert_false(b.overflow);
-    return buf_view(&b);
-}
-
-static bool is_omitted(struct scene *s, const char *name)
-{
-    const struct json *v = json_get(s->record, str_from(name));
-    return json_is_object(v) && json_get(v, STR("omitted")) != NULL &&
-           json_u64(v, STR("bytes"), 0) > 0;
-}
-
 static void a_large_event_loses_args_then_context_then_properties(void **state)
 {
     struct scene *s = *state;
@@ -790,41 +753,6 @@ static void a_review_that_fits_is_kept_whole(void **state)
     assert_non_null(s->enqueued);
     assert_false(is_omitted(s, "args") || is_omitted(s, "context"));
     assert_true(s->d.beside.size <= LIMIT_EVENT_BYTES);
-}
-
-/* At each size of the request the same decision and the same record, but for would_have. */
-static void what_shadow_policies_would_have_done_takes_no_room_from_the_record(void **state)
-{
-    struct scene *s = *state;
-    static const char enforced[] =
-        "rules: [{id: ask, actions: [pay], decision: human_review}, {id: reads, agents: ['*'], "
-        "actions: [get_x], decision: allow}]";
-    static const char shadow[] =
-        "mode: shadow\nrules: [{id: the-rule-of-a-name-as-long-as-it-may-be-for-this-test, "
-        "actions: ['*'], decision: deny}]";
-    static const char *const actions[] = {"pay", "get_x"};
-    size_t left_out = 0, told = 0;
-    for (size_t a = 0; a < 2; a++) {
-        for (size_t size = 29000; size < 31200; size += 20) {
-            char rule[2][POLICY_RULE_TEXT];
-            bool omitted[2];
-            for (size_t with = 0; with < 2; with++) {
-                scene_two_policies(s, enforced, with ? shadow : NULL);
-                scene_decide(s, ASK_AGENT, sized_body(s, actions[a], size, 30000, 0),
-                             (struct how){0});
-                assert_true(s->d.record.size <= LIMIT_EVENT_BYTES);
-                snprintf(rule[with], sizeof rule[with], "%s", s->d.outcome.rule);
-                omitted[with] = is_omitted(s, "args");
-                bool says = json_get(s->record, STR("would_have")) != NULL;
-                assert_int_equal(says, json_get(s->answer, STR("would_have")) != NULL);
-                told += with && says;
-                left_out += with && !says && strcmp(rule[with], "limit:record") != 0;
-            }
-            assert_string_equal(rule[0], rule[1]);
-            assert_int_equal(omitted[0], omitted[1]);
-        }
-    }
-    assert_true(told > 0 && left_out > 0);
 }
 
 static void a_safe_call_too_large_to_be_recorded_is_denied(void **state)
@@ -915,7 +843,6 @@ int main(void)
         TEST(one_digit_values_that_become_masks_have_room),
         TEST(where_policies_do_not_load_nothing_that_came_is_written_down),
         TEST(what_shadow_policies_would_have_done_is_recorded),
-        TEST(what_shadow_policies_would_have_done_takes_no_room_from_the_record),
         TEST(a_large_event_loses_args_then_context_then_properties),
         TEST(a_body_that_grows_in_its_canonical_form_is_recorded),
         TEST(a_review_that_nobody_could_see_whole_is_denied),
