@@ -34,8 +34,8 @@ Each request is a new one: its actor and its arguments carry a serial number, so
 shared with an earlier request and no actor has a hundred of them pending. A dry run of every call
 tells its outcome beforehand, and one in 16 of what is sent is a call that a person has to look at.
 
-Rows of state (mint, token_c64, enqueue, wake, limited_local, limited_remote, recovery) have no
-nginx beside them; ops/lib/bench_state.py says what they are. swap_100k replaces 100,000 rules under
+Rows of state (mint, token_first_sight, token_c64, enqueue, wake, limited_local, limited_remote,
+recovery) have no nginx beside them; ops/lib/bench_state.py says what they are. swap_100k replaces 100,000 rules under
 load: ops/lib/bench_swap.py. Those of --stack are with Kafka and PostgreSQL:
 ops/lib/bench_stack.py.
 """

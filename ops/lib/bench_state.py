@@ -7,6 +7,9 @@ journal's follower, which keeps a second copy for snapshots.
 
   row             what one request is                                              goal
   mint            POST /v1/tokens/mint, 64 connections, synced
+  token_first_sight
+                  authorize with a token that the engine has not seen, 64 connections: it verifies the
+                  signature and asks the token's slot; then the same requests and tokens once more
   token_c64       authorize with one of 10,000 tokens that the engine has seen,    0.9 of the same
                   64 connections; in turns with the same requests by one API key   by key (CPU)
   enqueue         authorize that becomes a fresh review, 64 connections, synced
@@ -41,11 +44,13 @@ import time
 
 import harness
 
-ROWS = ("mint", "token_c64", "enqueue", "wake", "limited_local", "limited_remote", "recovery")
+ONE_REACTOR = ("mint", "token_first_sight", "token_c64", "enqueue", "wake")
+ROWS = (*ONE_REACTOR, "limited_local", "limited_remote", "recovery")
 LOADED = ROWS[:-1] # those that need the engine
 ROUNDS_MAX = 3
 CONNECTIONS = 64
 WARM_TOKENS = 10_000
+FRESH_TOKENS = 20_000 # a turn uses half, so that no connection comes to where another one began
 TOKEN_BODIES = 4 * WARM_TOKENS # an actor has a few reviews pending, never a hundred
 ACTORS_COUNTED = 1000
 FIRST = 1000
@@ -158,18 +163,33 @@ class Loaded:
     def row_enqueue(self):
         return self.row("enqueue", [self.ask(seconds=self.seconds) for _ in range(self.rounds)])
 
-    def warm_tokens(self):
-        """A file of tokens, the n-th of which is the actor's of that number."""
-        bodies = self.write("warm", [{"actor": f"assistant-w{n}", "scope": "*", "ttl_seconds": 86400} for n in range(WARM_TOKENS)])
+    def minted_tokens(self, count):
+        """A file of new tokens, the n-th of which is the actor's of that number."""
+        bodies = self.write("minted", [{"actor": f"assistant-w{n}", "scope": "*", "ttl_seconds": 86400} for n in range(count)])
         tokens = self.folder / "tokens"
-        self.turn(bodies, connections=1, depth=16, requests=WARM_TOKENS, path="/v1/tokens/mint", statuses=("201",),
+        self.turn(bodies, connections=1, depth=16, requests=count, path="/v1/tokens/mint", statuses=("201",),
                   more=["--member", "token", "--save", tokens])
         return tokens
 
+    def bodies_of_actors(self, name, count, actors):
+        """A file of requests, each of the next of so many actors."""
+        path = self.folder / f"{name}-bodies.ndjson"
+        self.tools.write_bodies(path, self.bench.calls, self.bench.outcomes, self.bench.chance, count,
+                                lambda number: f"assistant-w{number % actors}")
+        return path
+
+    def row_token_first_sight(self):
+        bodies, first, again = self.bodies_of_actors("first", FRESH_TOKENS, FRESH_TOKENS), [], []
+        for _ in range(self.rounds):
+            tokens = self.minted_tokens(FRESH_TOKENS)
+            for turns in (first, again):
+                turns.append(self.turn(bodies, key_file=tokens, requests=FRESH_TOKENS // 2))
+        more_us = statistics.median(f["steady_us"] - a["steady_us"] for f, a in zip(first, again))
+        return self.row("token_first_sight", first, again_steady_us=self.row("", again)["steady_us"],
+                        goal=f"{more_us:.1f} us of CPU more than a token that was seen")
+
     def row_token_c64(self):
-        tokens, bodies = self.warm_tokens(), self.folder / "token-bodies.ndjson"
-        self.tools.write_bodies(bodies, self.bench.calls, self.bench.outcomes, self.bench.chance, TOKEN_BODIES,
-                           lambda number: f"assistant-w{number % WARM_TOKENS}")
+        tokens, bodies = self.minted_tokens(WARM_TOKENS), self.bodies_of_actors("token", TOKEN_BODIES, WARM_TOKENS)
         self.turn(bodies, key_file=tokens, requests=TOKEN_BODIES) # each token is seen once
         by_token, by_key = [], []
         for number in range(self.rounds):
@@ -247,7 +267,7 @@ class Loaded:
 
     def measure(self, wanted):
         self.load()
-        rows = [getattr(self, f"row_{name}")() for name in ("mint", "token_c64", "enqueue", "wake") if name in wanted]
+        rows = [getattr(self, f"row_{name}")() for name in ONE_REACTOR if name in wanted]
         if {"limited_local", "limited_remote"} & set(wanted):
             rows += [row for row in self.rows_limited() if row["name"] in wanted]
         self.stack.engine.stop()
@@ -298,12 +318,12 @@ def print_table(rows, memory):
         return
     if "tokens" in memory:
         print(f"\nover {memory['tokens']} tokens and {memory['reviews_pending']} pending reviews")
-    print(f"{'row':<16}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'CPU us':>8}{'steady':>8}{'mean':>8}  goal")
+    print(f"{'row':<18}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'CPU us':>8}{'steady':>8}{'mean':>8}  goal")
     for r in rows:
         figures = "".join(f"{'' if r[name] is None else format(r[name], form):>{width}}" for name, width, form in
                           (("req_s", 9, ".0f"), ("p50_ms", 9, ".3f"), ("p99_ms", 9, ".3f"), ("cpu_us", 8, ".2f"), ("steady_us", 8, ".2f"), ("cpu_us_mean", 8, ".2f")))
         verdict = {None: "", True: "", False: "  NOT MET"}[r["goal_met"]]
-        print(f"{r['name']:<16}{figures}  {r['goal']}{verdict}")
+        print(f"{r['name']:<18}{figures}  {r['goal']}{verdict}")
     names = {"rss_bytes_per_token": "bytes of RSS per token", "rss_bytes_per_review": "per review",
              "table_bytes_per_token": "bytes in the table per token", "table_bytes_per_review": "per review",
              "restart_s": "seconds until the engine was ready again"}
