@@ -178,12 +178,13 @@ static enum err check_epoch(struct intake *in, const struct event *event)
                      STR_FORMAT(in->epoch), (unsigned long long)in->next_seq - 1);
 }
 
-/* What is filed under the first tenant because it is nobody's: an engine's start and end, and what
- * was asked with keys that nobody has. */
+/* What is filed under the first tenant because it is nobody's: an engine's start and end, its signing
+ * keys, and what was asked with keys that nobody has. */
 static bool is_of_the_engine(const struct event *e)
 {
     return str_equal(e->tenant_id, STR("default")) &&
-           (str_starts(e->kind, STR("engine.")) || str_equal(e->kind, STR("auth.failed")));
+           (str_starts(e->kind, STR("engine.")) || str_equal(e->kind, STR("signer.rotated")) ||
+            str_equal(e->kind, STR("auth.failed")));
 }
 
 static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *d)

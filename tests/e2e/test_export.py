@@ -161,7 +161,7 @@ def test_a_csv_gives_back_each_member_and_nothing_in_it_is_a_formula(tenant):
     text = export()
     rows = list(csv.reader(io.StringIO(text, newline="")))
     columns = [row[1] for row in store(tenant.stack, "SELECT * FROM pragma_table_info('events')")]
-    assert rows[0] == columns[:-1], "the columns are the view's, without the event itself"
+    assert sorted(rows[0]) == sorted(set(columns) - {"event"}), "the columns are the view's, without the event itself"
     assert len(rows) == len(events) + 1 and all(len(row) == len(rows[0]) for row in rows)
     for event, row in zip(events, rows[1:]):
         cells = dict(zip(rows[0], row))

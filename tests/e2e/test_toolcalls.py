@@ -74,10 +74,10 @@ def test_every_call_is_answered_and_found_with_the_hashes_it_had(stack):
     assert len(answers) == 2 * len(calls)
     stack.wait_published()
 
-    by_trace = {}
+    by_trace, sent = {}, {}
     for data, record in answers:
-        assert (record.get("inputHash") or record.get("input_hash")) == canonical.input_hash(data)
-        by_trace[record.get("traceId") or record["trace_id"]] = record
+        trace = record.get("traceId") or record["trace_id"]
+        by_trace[trace], sent[trace] = record, canonical.loads(data)
     assert len(by_trace) == len(answers), "a trace id was given twice"
 
     def find(wire, trace):
@@ -85,12 +85,16 @@ def test_every_call_is_answered_and_found_with_the_hashes_it_had(stack):
         assert reply.status == 200, reply
         return trace, canonical.loads(reply.body)["events"]
 
-    event_ids, reviews = set(), collections.Counter()
+    event_ids, reviews, salted = set(), collections.Counter(), 0
     for trace, events in in_parallel(find, stack.at_platform, by_trace):
         record = by_trace[trace]
         decisions = [event for event in events if event["kind"] == "decision"]
         assert len(decisions) == 1, trace
         event = decisions[0]
+        salt = record.get("inputSalt") or record.get("input_salt")
+        body = canonical.masked_body(sent[trace], event) if salt else sent[trace]
+        assert (record.get("inputHash") or record["input_hash"]) == event["input_hash"] == canonical.input_hash(canonical.canonical(body), salt)
+        salted += salt is not None
         assert canonical.output_hash(event) == event["output_hash"]
         assert event["output_hash"] == (record.get("outputHash") or record["output_hash"])
         assert event["decision"] == record["decision"]
@@ -108,6 +112,7 @@ def test_every_call_is_answered_and_found_with_the_hashes_it_had(stack):
     assert len({event["event_id"] for event in stored}) == len(stored) == len(answers)
     assert set(reviews.values()) == {1}, "the same request again gets the review that is pending, enqueued once"
     assert len(event_ids) == len(answers) + len(reviews)
+    assert salted > 0, "no call had anything that is masked"
     print(f"outcomes of {len(answers)} calls: {dict(answered)}")
     for outcome in ("allow", "deny", "human_review", "compute"):
         assert answered[outcome] >= 0.05 * len(answers), f"{outcome} is under 5 %: {dict(answered)}"

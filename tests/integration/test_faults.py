@@ -345,7 +345,7 @@ def test_a_full_disk_under_the_store_is_lag_and_recovers_by_itself(fleet):
     filler = one.fill(one.folder / "data")
     eventually(lambda: one.lag_records() > 1000, "records wait")
     assert load.refused == 0, "nothing is refused because the platform cannot store"
-    told = eventually(lambda: [line for line in one.engine.tail().splitlines() if "publish_failed" in line], "it is told why")
+    told = eventually(lambda: [line for line in one.engine.tail(1 << 20).splitlines() if "publish_failed" in line], "it is told why")
     assert "disk is full" in told[-1] and len(told) < 20, told
     now = eventually(lambda: (it := one.health(one.platform))["status"] == "degraded" and it, "the platform says so itself")
     assert "disk is full" in now["checks"]["store"], now

@@ -491,7 +491,11 @@ def test_a_redis_ahead_of_a_restored_disk_is_not_followed_once_the_journal_has_g
     redis.kill()
     shutil.rmtree(stack.engine_data / "engine")
     shutil.copytree(yesterday, stack.engine_data / "engine")
-    stack.engine.start()  # Redis is away: nobody sees that this journal is too short
+    stack.engine.start(ready=False)  # Redis is away: the platform alone sees that this journal is too short
+    eventually(stack.engine.is_listening, "it listens")
+    with stack.at_engine() as wire:
+        eventually(lambda: wire.post(AGENT, {"action": "get_x"}).status == 200, "it decides, if it is asked all the same")
+        eventually(lambda: wire.get("/readyz").status == 503, "it is not ready")
     while stack.metrics(stack.engine)["writ_engine_journal_durable_seq"] <= there:
         dead = story.mint()
         assert story.call("DELETE", f"/v1/tokens/{dead['token_id']}").status == 200
