@@ -135,8 +135,8 @@ class Vote:
         return self.source in asked and any(old.does_for(self) for old in asked.values())
 
 
-Counter = collections.namedtuple("Counter", "policy rule member window value")
-Passed = collections.namedtuple("Passed", "begun heard amount")  # one request that counts: between which times
+Counter = collections.namedtuple("Counter", "policy rule member value")
+Passed = collections.namedtuple("Passed", "begun heard amount window")  # one request that counts: between which times, in which window
 
 
 class Outcome:
@@ -233,12 +233,12 @@ def evaluate(documents, question, roles, scopes=(), asked=None, counted=None):
     for bound in limits:
         limit = bound.rule["limit"]
         member = {"user": "user_id", "tenant": ""}.get(limit["per"], limit["per"])
-        counter = Counter(bound.policy, bound.rule["id"], member, limit["window"], question.get(member))
+        counter = Counter(bound.policy, bound.rule["id"], member, question.get(member))
         times, total = (counted or {}).get(counter, (0, 0))
         amount = (args or {}).get("n") if "sum" in limit else 0
         is_number = isinstance(amount, (int, float)) and amount >= 0
         is_over = times + 1 > limit["count"] or "sum" in limit and (not is_number or total + amount > limit["max"])
-        counts.append((counter, amount if is_number else 0))
+        counts.append((counter, duration(limit["window"]), amount if is_number else 0))
         if is_over and bound not in lifted:
             over.append(bound)
     if over:
@@ -425,18 +425,29 @@ class Model:
         scopes = [*who.scopes, *([question["scope"].split()] if question.get("scope") else [])]
         return evaluate(in_force(self.documents[who.tenant]), question, self.roles_of(who.tenant), scopes, **more)
 
-    def tallies(self, tenant, counter, begun):
-        """What the window may hold between `begun` and now: it forgets the oldest first, and a sixtieth late at most."""
-        window, passed = duration(counter.window), self.counted[tenant][counter]
-        passed[:] = [one for one in passed if begun - one.heard - SLACK < window * 61 / 60]
-        sure = [one for one in passed if self.heard - one.begun + SLACK < window]
-        for left in range(len(passed) - len(sure) + 1):
-            yield len(passed) - left, sum(one.amount for one in passed[left:])
+    def tallies(self, passed, window, begun):
+        """What the window may hold between `begun` and now. What was counted in one window is forgotten oldest first, a sixtieth late
+        at most; what was counted in an earlier, shorter window may be forgotten when that one has passed, and in another one is a
+        sixtieth of that later."""
+        choices = []
+        for counted_in in {one.window for one in passed}:
+            late = window / 60 + (counted_in / 60 if counted_in != window else 0)
+            held = [one for one in passed if one.window == counted_in and begun - one.heard - SLACK < window + late]
+            sure = [one for one in held if self.heard - one.begun + SLACK < min(window, counted_in)]
+            choices.append([(len(held) - left, sum(one.amount for one in held[left:])) for left in range(len(held) - len(sure) + 1)])
+        for choice in itertools.product(*choices):
+            yield sum(times for times, _ in choice), sum(amount for _, amount in choice)
+
+    def windows(self, tenant):
+        """The window of each limit that is in force, by its policy and rule."""
+        return {(name, rule["id"]): duration(rule["limit"]["window"])
+                for name, document in self.documents[tenant].items() for rule in document.get("rules", []) if "limit" in rule}
 
     def answered(self, answer, who, question, **more):
         """The outcome. Where it hangs on whether something has just left a window, the one that was answered."""
-        begun, counters = seconds(answer["timestamp"]), [one for one in self.counted[who.tenant] if one.value == question.get(one.member)]
-        held = [list(self.tallies(who.tenant, counter, begun)) for counter in counters]
+        begun, windows, counted = seconds(answer["timestamp"]), self.windows(who.tenant), self.counted[who.tenant]
+        counters = [one for one in counted if one.value == question.get(one.member) and (one.policy, one.rule) in windows]
+        held = [list(self.tallies(counted[one], windows[one.policy, one.rule], begun)) for one in counters]
         outcomes = [self.evaluated(who, question, counted=dict(zip(counters, choice)), **more) for choice in itertools.product(*held)]
         return next((one for one in outcomes if (one.decision, one.rule) == (answer["decision"], answer["rule"])), outcomes[0])
 
@@ -500,8 +511,8 @@ class Model:
             "allowed": outcome.decision == "allow", "requires_human_review": outcome.decision == "human_review", "compute": outcome.decision == "compute",
             "policy_digest": self.digest(tenant), **(outcome.safe or {"safe_tool": None, "safe_args": None})}, answer)
         self.recorded(tenant, question, answer)
-        for counter, amount in outcome.counts:
-            self.counted[tenant][counter].append(Passed(seconds(answer["timestamp"]), self.heard, amount))
+        for counter, window, amount in outcome.counts:
+            self.counted[tenant][counter].append(Passed(seconds(answer["timestamp"]), self.heard, amount, window))
         if outcome.decision != "human_review":
             hold("a decision", {"review_id": redeemed and redeemed.id}, answer)
             return

@@ -219,27 +219,19 @@ def test_audit_query_and_trace(writ):
     assert writ("audit", "query", "--from", "1h", "--limit", "3", key=tenant.auditor, check=0).stdout
 
 
-def test_the_last_revocations_are_repeated_as_the_runbook_says(writ):
-    """All of them: more than one page of a query, whose lines name no token."""
+def test_who_was_suspended_is_found_as_the_runbook_says(writ):
     stack, tenant = writ.tenant.stack, writ.tenant
-    with stack.at_engine(tenant.agent) as wire:
-        minted = {"scope": "get_x", "actor": "a_bot", "ttl_seconds": 3600}
-        tokens = [wire.post("/v1/tokens/mint", minted).json["token_id"] for _ in range(25)]
-        assert {wire.delete(f"/v1/tokens/{token}").status for token in tokens} == {200}
     with stack.at_engine(tenant.admin) as wire:
-        assert wire.post("/v1/actors/a_bot/suspend", {"reason": "odd"}).status == 200
+        for actor in ("a_bot", "b_bot"):
+            assert wire.post(f"/v1/actors/{actor}/suspend", {"reason": "odd"}).status == 200
     stack.wait_published()
     section = (harness.TOP / "ops/runbook.md").read_text().split("### WritEngineDown")[1].split("\n### ")[0]
-    revoke, suspended = re.findall("^    (writ audit export .*)", section, re.M)
+    suspended, = re.findall("^    (writ audit export .*)", section, re.M)
     environment = {**os.environ, "WRIT_KEY": tenant.admin, "WRIT_ENGINE": stack.engine.url, "WRIT_PLATFORM": stack.platform.url,
                    "PATH": f"{harness.BIN}:{os.environ['PATH']}"}
-
-    def told(line):
-        words = line.replace("NAME", tenant.name).replace("TIME", "1h")
-        return subprocess.run(["bash", "-o", "pipefail", "-c", words], env=environment, capture_output=True, text=True, check=True).stdout
-    assert sorted(told(revoke.split("| while")[0]).split()) == sorted(tokens)
-    told(revoke)
-    assert [line.split("\t")[1] for line in told(suspended).splitlines()] == ["a_bot"]
+    words = suspended.replace("NAME", tenant.name).replace("TIME", "1h")
+    told = subprocess.run(["bash", "-o", "pipefail", "-c", words], env=environment, capture_output=True, text=True, check=True).stdout
+    assert sorted(line.split("\t")[1] for line in told.splitlines()) == ["a_bot", "b_bot"]
 
 
 def test_a_trace_is_asked_for_by_any_id_and_what_has_none_is_shown_alone(writ):
