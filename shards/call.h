@@ -93,7 +93,7 @@ struct call {
             /* in: what to mint. out: what there is (on a retry, what was) */
             struct token_facts facts;
             struct retry retry;
-            /* what was minted under an older signing key is dead: its retry mints anew */
+            /* a token of an older signing key is dead: a retry of its mint makes a new token */
             uint32_t signer_least;
             bool replayed; /* out */
         } mint;

@@ -71,7 +71,7 @@ static uint64_t chain_end_ms(const struct limit_table *t, const struct counter *
     return end;
 }
 
-/* Whoever is looked at too early is only looked at again. */
+/* A counter that is looked at too early is looked at again later. */
 static void keep_a_while(struct limit_table *t, struct counter *first, const struct counter *c)
 {
     uint64_t end = end_ms(c);
@@ -440,7 +440,7 @@ enum err counter_load(struct limit_table *t, struct str bytes)
         return ERR_FULL;
     }
     c->sums = sums;
-    c->newest_ms = bucket_end_ms(c, head); /* or before: nobody wrote that down */
+    c->newest_ms = bucket_end_ms(c, head); /* or earlier: that was not recorded */
     for (size_t i = COUNTER_HEAD; i < bytes.size; i += COUNTER_BUCKET) {
         struct saved_bucket b = bucket_at(bytes, i);
         size_t at = place_of(head - b.back);

@@ -87,7 +87,7 @@ struct limit_windows {
     } * list; /* sorted by tag */
     size_t count;
     uint64_t longest_ms;
-    bool is_unknown; /* nobody knows which limits there are: everything is kept */
+    bool is_unknown; /* the limits are not known yet: every counter is kept */
 };
 
 static const struct limit_windows limit_windows_unknown = {.is_unknown = true};

@@ -55,8 +55,8 @@ struct review_facts {
     bool is_user;
     struct str principal, owner; /* of the credential that asked */
     struct str acting_for, action, trace_id;
-    /* Both are HMACs of the request's full form, so that nobody guesses what a mask hides from what
-     * is kept or shown. `binding` covers the review's id too: a redemption has to have it, and events
+    /* Both are HMACs of the request's full form, so that masked values cannot be guessed from what
+     * is stored or shown. `binding` covers the review's id too: a redemption has to have it, and events
      * show it. By `request`, which is never shown, the same request finds its pending review. In a review
      * that an earlier version opened, both are the form's plain SHA-256. */
     struct review_digest binding, request;

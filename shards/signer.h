@@ -4,7 +4,7 @@
  *      \------------------\--------- a rotation that ends the older ones -----------/
  *
  * A rotation is a number and a salt, journaled; the key itself is derived of the salt and of the
- * engine's pepper (engine/signing.h), so that whoever has one of both has no key. They belong to
+ * engine's pepper (engine/signing.h), so that neither of the two alone gives the key. They belong to
  * slot 0, whose owner alone rotates. The overlap is longer than any token lives, and than a retried
  * mint may ask for its text again. They are not mirrored: an engine that adopts a state begins with
  * a key of its own. */

@@ -178,8 +178,8 @@ static enum err check_epoch(struct intake *in, const struct event *event)
                      STR_FORMAT(in->epoch), (unsigned long long)in->next_seq - 1);
 }
 
-/* What is filed under the first tenant because it is nobody's: an engine's start and end, its signing
- * keys, and what was asked with keys that nobody has. */
+/* Records that belong to no tenant are filed under `default`: an engine's start and end, its signing
+ * keys, and requests with unknown keys. */
 static bool is_of_the_engine(const struct event *e)
 {
     return str_equal(e->tenant_id, STR("default")) &&

@@ -219,7 +219,7 @@ enum err claims_in_time(const struct token_claims *c, uint64_t now_ms, struct fa
     return ERR_OK;
 }
 
-/* What no mint of ours can have said, whoever signed it. */
+/* Refuses claims that no mint makes, whatever key signed them. */
 static enum err claims_are_possible(const struct token_claims *c, uint64_t now_ms, struct fault *f)
 {
     if (c->expires_at <= c->issued_at || c->expires_at - c->issued_at > LIMIT_TOKEN_TTL_SECONDS)

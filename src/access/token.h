@@ -104,8 +104,8 @@ enum err token_verify(const struct signers *s, struct str issuer, struct str tex
 /* Tokens that are known, by their text: an Ed25519 verification is nine requests long, and asking a
  * slot is a hop. Belongs to one thread; owns copies of texts and claims; bounded, oldest out: so
  * many entries, and 2 KiB for each of them together (the newest stays, whatever it takes). Only
- * what token_cache_keep() is given enters, so nobody can fill it with guesses, nor with forgeries
- * under a stolen signing key; times are looked at again each time. It clears itself when other
+ * what token_cache_keep() is given enters, so neither guesses nor forgeries under a stolen
+ * signing key can fill it; times are looked at again each time. It clears itself when other
  * signers are given. */
 struct token_cache;
 struct token_cache *token_cache_create(size_t entries);

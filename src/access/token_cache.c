@@ -152,7 +152,7 @@ static void keep(struct token_cache *c, struct str text, const struct token_clai
     c->bytes += size;
 }
 
-/* Whoever is gone signs nothing that is still believed. */
+/* A signing key that is gone verifies nothing any more: what it signed is forgotten. */
 static void follow_signers(struct token_cache *c, const struct signers *s)
 {
     if (s == c->signers) return;

@@ -64,9 +64,9 @@ enum err api_bearer(const struct http_exchange *x, struct str *ret, struct fault
 /* Whether its one credential is no API key, and so may be a token. */
 bool api_shows_token(const struct http_exchange *x);
 
-/* Whether a token that verifies is still good, whomever it is for: its key alive and allowed to speak
- * for its tenant, actor and user (absent: nobody asks), not revoked, its actor not suspended since. *ret_key is the key that minted it. ERR_CREDENTIAL_REVOKED,
- * ERR_CREDENTIAL_EXPIRED (the key). */
+/* Whether a token that verifies is still good: its key is alive and may speak for its tenant, actor
+ * and user (absent: not checked), it is not revoked, and its actor was not suspended since. *ret_key
+ * is the key that minted it. ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED (the key). */
 enum err api_token_alive(const struct api *a, const struct token_claims *t, uint64_t now_ms,
                          const struct key **ret_key, struct fault *f);
 
