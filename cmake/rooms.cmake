@@ -2,6 +2,9 @@
 # Every *.c (and the few *.cc doors to C++ libraries) in the folder and below belongs to it.
 
 set(WRIT_FLAGS -Wall -Wextra -Wshadow -Wconversion -Wvla -fno-omit-frame-pointer)
+if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+    list(APPEND WRIT_FLAGS $<$<COMPILE_LANGUAGE:C>:-fdouble-square-bracket-attributes>) # [[nodiscard]]
+endif()
 set(WRIT_C_FLAGS -Wstrict-prototypes -Wmissing-prototypes)
 if(WRIT_WARNINGS_ARE_ERRORS)
   list(APPEND WRIT_FLAGS -Werror)

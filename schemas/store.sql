@@ -1,6 +1,6 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 7. The program makes and migrates it by itself
--- (pipeline/ingest/schema_sqlite.c); a test holds this text against what it makes.
+-- platform runs. PRAGMA user_version = 13. The program makes and migrates it by itself
+-- (src/store/schema_sqlite.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
 -- (event.schema.json), beside where it came from and its exact bytes. Everything else says how the
@@ -15,7 +15,15 @@ CREATE TABLE store (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     log_id TEXT NOT NULL,          -- random; an engine notices by it that a database was replaced
     revision INTEGER NOT NULL,     -- raised by one with every change of policies or keys
-    created_at INTEGER NOT NULL    -- milliseconds since 1970 UTC, as all integer times here
+    created_at INTEGER NOT NULL,   -- milliseconds since 1970 UTC, as all integer times here
+    -- Random, a new one with each revision: (revision, history_id) stands for all changes up to it.
+    history_id TEXT NOT NULL DEFAULT ''
+);
+
+-- The newest 4,096 revisions. A platform that saw one that is not here knows that the store went back.
+CREATE TABLE revisions (
+    number INTEGER PRIMARY KEY,
+    history_id TEXT NOT NULL
 );
 
 -- Audit events as they are kept: what queries select by, and the exact bytes.
@@ -43,7 +51,7 @@ CREATE TABLE records (
 
 -- An event's two identities. The same identity with other bytes goes to quarantine. One is its key: the
 -- event_id where that is of our own form (evt_01 and 24 more, random), else event_id/tenant_id, so that
--- each tenant may number its events by itself (pipeline/ingest/event_key.h).
+-- each tenant may number its events by itself (src/store/event_key.h).
 CREATE UNIQUE INDEX records_event_key ON records (
     CASE WHEN length(event_id) = 30 AND substr(event_id, 1, 6) = 'evt_01' THEN event_id
          ELSE event_id || '/' || tenant_id END
@@ -100,10 +108,15 @@ CREATE VIEW events AS SELECT
     json_extract(event, '$.would_have') AS would_have,
     event,
     json_extract(event, '$.client_address') AS client_address,
-    json_extract(event, '$.input_salt') AS input_salt
+    json_extract(event, '$.input_salt') AS input_salt,
+    json_extract(event, '$.idempotency_key') AS idempotency_key,
+    json_extract(event, '$.conversation_id') AS conversation_id,
+    json_extract(event, '$.tool_call_id') AS tool_call_id,
+    json_extract(event, '$.notify') AS notify,
+    json_extract(event, '$.proof') AS proof
 FROM records;
 
--- Where to look (pipeline/ingest/audit_index.h). 1,024 records are a block, 64 blocks a segment:
+-- Where to look (src/store/audit_index.h). 1,024 records are a block, 64 blocks a segment:
 -- segment = id >> 16, block = (id >> 10) & 63.
 CREATE TABLE places (
     segment INTEGER NOT NULL,
@@ -128,6 +141,7 @@ CREATE TABLE minutes (             -- of event time: which ids it has
     last_id INTEGER NOT NULL,
     PRIMARY KEY (tenant_id, minute)
 ) WITHOUT ROWID;
+CREATE INDEX minutes_last ON minutes (last_id);
 
 -- How far each engine's journal has come; moved in the transaction of its rows.
 CREATE TABLE streams (
@@ -139,11 +153,12 @@ CREATE TABLE streams (
     PRIMARY KEY (node, journal)
 ) WITHOUT ROWID;
 
--- What arrived and could not be a row. A row here wants a person's look.
+-- What arrived and could not be a row. A row here wants a person's look. At most 100,000 rows and 256
+-- MiB: then the oldest go, as those do that are older than quarantine.keep.
 CREATE TABLE quarantine (
     id INTEGER PRIMARY KEY,
     created_at INTEGER NOT NULL,
-    reason TEXT NOT NULL,          -- clash, event_id clash, invalid, epoch unknown, poison
+    reason TEXT NOT NULL,          -- clash, event_id clash, invalid, epoch unknown, poison, node full
     node TEXT NOT NULL,
     journal TEXT NOT NULL,
     epoch TEXT NOT NULL,
@@ -152,6 +167,15 @@ CREATE TABLE quarantine (
     event BLOB NOT NULL,           -- as they came, the first 128 KiB; digest is of all
     UNIQUE (node, journal, seq, digest)
 );
+
+-- What is in quarantine, counted. `dropped`: rows that are not there any more.
+CREATE TABLE quarantine_size (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    row_count INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    dropped INTEGER NOT NULL
+);
+INSERT INTO quarantine_size VALUES (1, 0, 0, 0);
 
 -- Where Kafka is used: the platforms that read the audit topic. One whose beat stands still for five
 -- seconds, by another's clock, is taken for dead.
@@ -204,7 +228,48 @@ CREATE TABLE dropped (
 CREATE TABLE followers (
     node TEXT PRIMARY KEY,
     revision INTEGER NOT NULL,     -- that it said it runs; 0: none that is known here
-    seen_at INTEGER NOT NULL       -- when it was last written down: a change, or an hour passed
+    seen_at INTEGER NOT NULL,      -- when it was last written down: a change, or an hour passed
+    history_id TEXT NOT NULL DEFAULT '' -- of its revision; where `revisions` has no such pair it counts as 0
+) WITHOUT ROWID;
+
+-- Reviews that were announced to channels (notify.NAME): these channels are told what becomes of them.
+CREATE TABLE announced (
+    tenant_id TEXT NOT NULL,
+    review_id TEXT NOT NULL,
+    channels TEXT NOT NULL,        -- names with a blank between
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, review_id)
+) WITHOUT ROWID;
+
+-- Messages to channels that were not delivered yet. A delivered one is deleted.
+CREATE TABLE notices (
+    record_id INTEGER NOT NULL,    -- the event that it is about
+    channel TEXT NOT NULL,
+    kind TEXT NOT NULL,            -- the event's, or review.reminder
+    tenant_id TEXT NOT NULL,
+    review_id TEXT NOT NULL,
+    since INTEGER NOT NULL,        -- it is given up 24 hours later
+    next_at INTEGER NOT NULL,      -- the next attempt is not before
+    tries INTEGER NOT NULL,        -- attempts that were begun
+    owner TEXT NOT NULL,           -- the platform that sends it now; '': none
+    error TEXT NOT NULL,           -- of the last attempt
+    PRIMARY KEY (record_id, channel, kind)
+) WITHOUT ROWID;
+CREATE INDEX notices_channel ON notices (channel, next_at);
+CREATE INDEX notices_review ON notices (review_id, channel, record_id);
+
+-- Sessions of people who signed in. A row ends with its session: by sign-out, or when it is found to be over.
+CREATE TABLE sessions (
+    hash TEXT PRIMARY KEY,         -- SHA-256 of the cookie's value, hex; the value is nowhere
+    id TEXT NOT NULL UNIQUE,       -- ses_…
+    key_id TEXT NOT NULL,          -- of the API key that was shown at the sign-in
+    tenant_id TEXT NOT NULL,       -- or *
+    person TEXT NOT NULL,
+    proof TEXT NOT NULL,           -- key
+    client_address TEXT NOT NULL,  -- where the sign-in came from
+    created_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,      -- its last use; at most half a minute behind
+    expires_at INTEGER NOT NULL    -- in any case
 ) WITHOUT ROWID;
 
 -- Policy documents as they stand; the text is in policy_versions.

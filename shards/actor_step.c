@@ -1,13 +1,14 @@
-/* actor_step.c - the kill switch in the shard: suspend, resume, who is suspended.
+/* actor_step.c - the kill switch in the shard: suspend, resume, the list of suspended actors.
  *
- * Suspending records it at once and tells everybody (a notice); then the actor's pending reviews
- * are denied, SUSPEND_DENIALS a step, and the call is stepped again until none is left. Should the
- * process end in between, the ticks after recovery deny the rest.
+ * Suspending is recorded at once and published to all reactors (a notice). Then the actor's pending
+ * reviews are denied and its approvals are taken back, SUSPEND_DENIALS a step, and the call is
+ * stepped again until none is left. If the process ends in between, the ticks after recovery end
+ * the rest.
  *
- * Reviews that were asked for under another spelling of its name are on other slots. Each shard is
- * asked to deny its own once every reactor knows of the suspension, so that none comes after it. Of
- * these no tick knows: should the process end in between, whoever suspends has no answer, and asks
- * again. */
+ * Reviews that were requested under another spelling of the name are on other slots. Once every
+ * reactor knows of the suspension, each shard is asked to deny its own, so that no new one follows.
+ * No tick repeats this. If the process ends in between, the client has no answer, and repeats the
+ * call. */
 #include "base/check.h"
 #include "base/planted.h"
 #include "shards/inside.h"
@@ -24,8 +25,8 @@ static struct str actor_event(struct call *c, struct effects *e, struct str kind
                                    .timestamp = c->now_ms,
                                    .actor = c->actor.actor,
                                    .reason = reason.size > 0 ? reason : (struct str){0},
-                                   .resolved_by = c->asker.owner,
-                                   .key_id = c->asker.key_id,
+                                   .resolved_by = c->requester.owner,
+                                   .key_id = c->requester.key_id,
                                    .mode = STR("live"),
                                    .engine_version = STR(WRIT_VERSION)};
     const size_t most = EVENT_MOST_BYTES + ESCAPE_GROWTH * reason.size;
@@ -35,12 +36,12 @@ static struct str actor_event(struct call *c, struct effects *e, struct str kind
     return text.size > LIMIT_EVENT_BYTES ? (struct str){0} : text;
 }
 
-static void mark(struct shard *s, struct actor *a)
+static void block(struct shard *s, struct actor *a)
 {
     struct actor_tenant *n = actor_tenant_find(&s->actors, a->facts.tenant);
-    check(n != NULL); /* it is, or was, on its list */
-    shard_mark(s, &a->mark);
-    shard_mark(s, &n->mark);
+    check(n != NULL); /* it is, or was, on its tenant's list */
+    shard_note_block(s, &a->block);
+    shard_note_block(s, &n->block);
 }
 
 static void tell(struct effects *e, enum notice_kind kind, const struct actor *a, uint64_t at_ms)
@@ -52,7 +53,7 @@ static void tell(struct effects *e, enum notice_kind kind, const struct actor *a
 
 /* ---- suspend ---- */
 
-/* No tenant may use up another one's kill switch: half of the room is the most that one has. */
+/* No tenant may use up another tenant's kill switch: one tenant has half of the room at most. */
 static bool has_room(const struct actor_table *t, struct str tenant)
 {
     const struct actor_tenant *n = actor_tenant_find(t, tenant);
@@ -65,7 +66,7 @@ static enum err suspend_admit(const struct shard *s, const struct call *c)
     if (!has_room(&s->actors, c->tenant)) return ERR_OVERLOADED;
     bool fits = c->actor.actor.size > 0 && c->actor.actor.size <= NAME_BYTES_MAX &&
                 c->tenant.size > 0 && c->tenant.size <= NAME_BYTES_MAX &&
-                c->asker.owner.size <= NAME_BYTES_MAX && c->actor.reason.size <= NOTE_BYTES_MAX;
+                c->requester.owner.size <= NAME_BYTES_MAX && c->actor.reason.size <= NOTE_BYTES_MAX;
     return fits ? ERR_OK : ERR_OUT_OF_RANGE;
 }
 
@@ -76,7 +77,7 @@ static enum err suspend(struct shard *s, struct call *c, struct effects *e, stru
     const struct actor_facts f = {.tenant = c->tenant,
                                   .actor = c->actor.actor,
                                   .reason = c->actor.reason,
-                                  .by = c->asker.owner,
+                                  .by = c->requester.owner,
                                   .ordinal = c->actor.ordinal,
                                   .suspended_ms = c->now_ms};
     const size_t most = DELTA_MOST_BYTES + f.reason.size;
@@ -88,19 +89,24 @@ static enum err suspend(struct shard *s, struct call *c, struct effects *e, stru
     if (delta.size > LIMIT_DELTA_BYTES) return ERR_OUT_OF_RANGE;
     if (actor_suspend(&s->actors, c->slot, &f, ret) != ERR_OK) return ERR_OVERLOADED;
     effects_record(e, event, delta);
-    mark(s, *ret);
+    block(s, *ret);
     return ERR_OK;
 }
 
-/* `by`: whoever has suspended it. */
+/* Denies a pending review, and takes an approval back. `by`: the name that has suspended the
+ * actor. */
 static enum err deny(struct shard *s, struct review *r, struct str by, uint64_t now_ms,
                      struct id event, struct str key_id, struct effects *e)
 {
     struct review_facts after = r->facts;
-    after.state = REVIEW_DENIED;
+    bool is_approved = after.state == REVIEW_APPROVED;
+    after.state = is_approved ? REVIEW_CANCELLED : REVIEW_DENIED;
+    after.cancelled_by = is_approved ? REVIEW_BY_SUSPENSION : REVIEW_NOT_CANCELLED;
     after.resolved_ms = now_ms;
     after.resolver = after.resolver_owner = after.resolved_by = by;
-    const struct review_happening h = {.kind = STR("review.denied"),
+    after.note = (struct str){0};
+    const struct review_happening h = {.kind = is_approved ? STR("review.cancelled")
+                                                           : STR("review.denied"),
                                        .event = event,
                                        .at_ms = now_ms,
                                        .key_id = key_id,
@@ -112,7 +118,9 @@ static enum err deny(struct shard *s, struct review *r, struct str by, uint64_t 
 static enum err deny_first(struct shard *s, struct review_subject *subject, struct str by,
                            uint64_t now_ms, struct id event, struct str key_id, struct effects *e)
 {
-    struct review *r = link_owner(subject->pending.head.next, struct review, of_subject);
+    const struct list *list =
+        list_is_empty(&subject->pending) ? &subject->approved : &subject->pending;
+    struct review *r = link_owner(list->head.next, struct review, of_subject);
     return review_is_overdue(r, now_ms) ? review_expire(s, r, now_ms, event, e)
                                         : deny(s, r, by, now_ms, event, key_id, e);
 }
@@ -127,16 +135,16 @@ enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, stru
         return ERR_END;
     }
     enum err err = deny_first(s, subject, a->facts.by, now_ms, event, key_id, e);
-    if (err == ERR_OK) mark(s, a); /* who is told that it is suspended is told of this too */
+    if (err == ERR_OK) block(s, a); /* a reply that shows the suspension reveals this record, too */
     return err;
 }
 
-/* The answer: since when, and why, which is the first one's reason. */
+/* The result: since when, and why. The reason is that of the first suspension. */
 static void answer_suspended(const struct actor *a, struct call *c, struct effects *e)
 {
     c->actor.suspended_ms = a->facts.suspended_ms;
     c->actor.reason = arena_copy(c->arena, a->facts.reason);
-    effects_reveal(e, a->mark);
+    effects_reveal(e, a->block);
 }
 
 static void suspend_step(struct shard *s, struct call *c, struct effects *e)
@@ -144,10 +152,10 @@ static void suspend_step(struct shard *s, struct call *c, struct effects *e)
     struct actor *a = actor_find(&s->actors, c->tenant, c->actor.actor);
     if (a == NULL || a->resumed_ms > 0) c->err = suspend(s, c, e, &a);
     if (c->err != ERR_OK) return;
-    /* Told each time: whoever repeats the call is answered when everybody knows, too. */
+    /* Published each time: a repeated call is also answered only when all reactors know. */
     tell(e, NOTICE_ACTOR_SUSPENDED, a, a->facts.suspended_ms);
     for (unsigned i = 0; i < SUSPEND_DENIALS; i++) {
-        enum err err = actor_deny_next(s, a, c->now_ms, call_event_id(c), c->asker.key_id, e);
+        enum err err = actor_deny_next(s, a, c->now_ms, call_event_id(c), c->requester.key_id, e);
         if (err == ERR_END) {
             answer_suspended(a, c, e);
             return;
@@ -169,12 +177,12 @@ void actor_deny_spellings_step(struct shard *s, struct call *c, struct effects *
         struct review_subject *subject;
         enum err err = review_subject_spelled(&s->reviews, c->tenant, c->list.actor, &subject);
         if (err == ERR_NOT_FOUND || planted("spelling_left")) {
-            if (n != NULL) effects_reveal(e, n->mark);
+            if (n != NULL) effects_reveal(e, n->block);
             return;
         }
         if (err == ERR_OK)
-            err = deny_first(s, subject, c->asker.owner, c->now_ms, call_event_id(c),
-                             c->asker.key_id, e);
+            err = deny_first(s, subject, c->requester.owner, c->now_ms, call_event_id(c),
+                             c->requester.key_id, e);
         if (err != ERR_OK) {
             c->err = ERR_OVERLOADED;
             return;
@@ -190,7 +198,7 @@ static void resume_step(struct shard *s, struct call *c, struct effects *e)
     struct actor *a = actor_find(&s->actors, c->tenant, c->actor.actor);
     if (a == NULL || a->resumed_ms > 0) {
         c->err = ERR_NOT_FOUND;
-        if (a != NULL) effects_reveal(e, a->mark);
+        if (a != NULL) effects_reveal(e, a->block);
         return;
     }
     if (c->actor.reason.size > NOTE_BYTES_MAX) {
@@ -207,7 +215,7 @@ static void resume_step(struct shard *s, struct call *c, struct effects *e)
     }
     actor_resume(&s->actors, a, c->now_ms);
     effects_record(e, event, delta);
-    mark(s, a);
+    block(s, a);
     tell(e, NOTICE_ACTOR_RESUMED, a, c->now_ms);
 }
 
@@ -219,7 +227,7 @@ void actor_step(struct shard *s, struct call *c, struct effects *e)
         resume_step(s, c, e);
 }
 
-/* ---- who is suspended ---- */
+/* ---- the list of suspended actors ---- */
 
 void actor_list_step(struct shard *s, struct call *c, struct effects *e)
 {
@@ -227,7 +235,7 @@ void actor_list_step(struct shard *s, struct call *c, struct effects *e)
     c->list.count = 0;
     c->list.total = n == NULL ? 0 : n->suspended.size;
     if (n == NULL) return;
-    effects_reveal(e, n->mark);
+    effects_reveal(e, n->block);
     size_t room = c->list.limit < c->list.total ? c->list.limit : (size_t)c->list.total;
     c->list.actors = arena_array(c->arena, struct actor_facts, room + 1);
     struct order_cursor at = order_after(&n->suspended, c->list.after);

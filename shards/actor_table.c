@@ -78,7 +78,7 @@ static struct actor_tenant *tenant_take(struct actor_table *t, struct str name)
     return n;
 }
 
-/* The actor of this name, new or known. NULL: out of memory. */
+/* The actor of this name, new or existing. NULL: out of memory. */
 static struct actor *actor_take(struct actor_table *t, struct str tenant, struct str name)
 {
     struct actor *a = actor_find(t, tenant, name);

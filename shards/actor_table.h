@@ -1,13 +1,13 @@
-/* actor_table.h - the actors of a shard that are suspended, or were lately.
- * Inside of this room only.
+/* actor_table.h - the actors of a shard that are suspended, or were resumed lately. For the files
+ * of this room only.
  *
  *   (unknown) --suspend--> SUSPENDED --resume--> RESUMED --a token's longest life--> (unknown)
  *                              ^--------suspend------/
  *
- * A resumed actor is kept while a token from before its resume could still be shown: after a
- * restart everybody has to know again that it is dead. Suspending puts the actor on the list
- * `to_deny`, from where its pending reviews are denied, a few a step; so the list outlives a crash
- * between the suspension and the last of them. */
+ * A resumed actor is kept while a token from before its resume may still be valid: after a restart
+ * all reactors have to learn again that such a token is dead. Suspending puts the actor on the list
+ * `to_deny`. Its reviews are ended from there, a few in each step. So the list survives a
+ * crash between the suspension and the last denial. */
 #ifndef SHARDS_ACTOR_TABLE_H
 #define SHARDS_ACTOR_TABLE_H
 
@@ -24,9 +24,9 @@ enum { ACTOR_REMEMBERED_MS = LIMIT_TOKEN_TTL_SECONDS * 1000 };
 struct actor {
     struct actor_facts facts;
     uint64_t resumed_ms; /* 0: suspended */
-    uint64_t mark;       /* of the block with its newest record */
+    uint64_t block;      /* of the block with its newest record */
     unsigned slot;
-    struct link to_deny;      /* SUSPENDED, and pending reviews may be left */
+    struct link to_deny;      /* SUSPENDED, and reviews may be left */
     struct wheel_entry timer; /* RESUMED: when it is forgotten */
     struct str key;           /* tenant, NUL, name */
     char *why;                /* facts.reason, facts.by */
@@ -35,7 +35,7 @@ struct actor {
 
 struct actor_tenant {
     struct order suspended;
-    uint64_t mark; /* of the block with the newest record of any of them */
+    uint64_t block; /* of the block with the newest record of any of them */
     struct str name;
     char bytes[];
 };
@@ -52,17 +52,19 @@ struct actor_table {
 void actor_table_init(struct actor_table *t, size_t suspended_max);
 void actor_table_fini(struct actor_table *t);
 
-/* NULL: neither */
+/* NULL: neither suspended nor remembered as resumed */
 struct actor *actor_find(const struct actor_table *t, struct str tenant, struct str name);
 bool actor_is_suspended(const struct actor_table *t, struct str tenant, struct str name);
 struct actor_tenant *actor_tenant_find(const struct actor_table *t, struct str name);
 
-/* Copies; it is not suspended now. ERR_FULL: out of memory, nothing changed. The bound
- * suspended_max is for the caller to look at, since what is recorded already has to be taken. */
+/* Copies the facts. The actor must not be suspended. ERR_FULL: out of memory, nothing changed. The
+ * caller checks the bound suspended_max, because an actor that is recorded already has to be
+ * taken. */
 enum err actor_suspend(struct actor_table *t, unsigned slot, const struct actor_facts *f,
                        struct actor **ret);
-void actor_resume(struct actor_table *t, struct actor *a, uint64_t at_ms); /* it is suspended */
-/* Drops the resumed ones that need not be known any more. */
+/* it must be suspended */
+void actor_resume(struct actor_table *t, struct actor *a, uint64_t at_ms);
+/* Drops the resumed actors that no token can need any more. */
 void actor_table_prune(struct actor_table *t, uint64_t now_ms);
 
 #endif

@@ -1,21 +1,51 @@
-/* call.c - what is known of a call without its shard: whether it closes, how much it records.
+/* call.c - the facts of a call that do not depend on a shard: whether it closes, how much it
+ * records.
  *
- * The bounds are generous where the exact size is known only in the step; room that is not used
- * goes back to the block. Whatever would be larger than its bound is refused in the step. */
+ * The bounds are generous if only the step knows the exact size; unused room goes back to the
+ * block. The step refuses what would exceed its bound. */
 #include "shards/call.h"
 
 #include "base/check.h"
 #include "shards/inside.h"
 
-bool call_closes(enum call_kind k)
-{
-    static const bool closing[] = {
-#define CALL_KIND(name, closes, text) closes,
+enum {
+    ONE = false,
+    EACH = true,
+    OPENS = false,
+    CLOSES = true,
+    NO_WAIT = false,
+    WAITS = true,
+    NONE = 0
+};
+
+#define AT(member) offsetof(struct call, member)
+
+static const struct call_facts {
+    bool asks_each, closes, is_about_revocation;
+    size_t ordinal; /* its offset in the call; 0: it has none */
+} facts[] = {
+#define CALL_KIND(name, shards, effect, ordinal, revocation, text)                                 \
+    {shards, effect, revocation, ordinal},
 #include "shards/call.def"
 #undef CALL_KIND
-    };
+};
+
+static const struct call_facts *facts_of(enum call_kind k)
+{
     check((unsigned)k < CALL_KINDS);
-    return closing[k];
+    return &facts[k];
+}
+
+bool call_closes(enum call_kind k) { return facts_of(k)->closes; }
+
+bool call_asks_each_shard(enum call_kind k) { return facts_of(k)->asks_each; }
+
+bool call_is_about_revocation(enum call_kind k) { return facts_of(k)->is_about_revocation; }
+
+uint64_t *call_ordinal(struct call *c)
+{
+    size_t at = facts_of(c->kind)->ordinal;
+    return at == 0 ? NULL : (uint64_t *)(void *)((char *)c + at);
 }
 
 struct id call_event_id(struct call *c)
@@ -55,6 +85,9 @@ size_t call_record_most(const struct call *c)
     case CALL_TOKEN_LIST:
     case CALL_COUNT:
     case CALL_UNCOUNT:
+    case CALL_RETRY_BEGIN:
+    case CALL_RETRY_KEEP:
+    case CALL_RETRY_DROP:
     case CALL_UNCLAIM:
     case CALL_REVIEW_LIST:
     case CALL_REVIEW_FIND:
@@ -70,6 +103,7 @@ size_t call_record_most(const struct call *c)
     case CALL_SHARE:
         return larger(small, record_most(c->records[0].size, c->spent.size + DELTA_MOST_BYTES));
     case CALL_APPROVE:
+    case CALL_TAKE_BACK:
     case CALL_DENY: {
         size_t note = c->review.note.size;
         return record_most(EVENT_MOST_BYTES + ESCAPE_GROWTH * note, 2 * DELTA_MOST_BYTES + note);

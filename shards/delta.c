@@ -4,12 +4,12 @@
  *   text   := size(4) bytes          0xFFFFFFFF: absent
  *   id, digest, key := their bytes
  *
- * A body that is longer than what its kind reads is damaged, as one that is shorter. */
+ * A body that is longer or shorter than its kind is damaged. */
 #include "shards/delta.h"
 
 #define ABSENT UINT32_MAX
 
-/* ---- out ---- */
+/* ---- write ---- */
 
 static void put_number(struct buf *out, uint64_t value, size_t bytes)
 {
@@ -93,7 +93,8 @@ void delta_put_revoked(struct buf *out, struct id token, uint64_t at_ms)
     end(out, body);
 }
 
-void delta_put_counted(struct buf *out, const struct limit_ask *ask, const struct limit_told *told)
+void delta_put_counted(struct buf *out, const struct limit_request *ask,
+                       const struct limit_told *told)
 {
     size_t body =
         begin(out, ask->is_old ? DELTA_COUNTED : DELTA_LIMIT_COUNTED, slot_of_key(ask->key));
@@ -145,6 +146,8 @@ void delta_put_voted(struct buf *out, struct id review, const struct review_vote
     put_text(out, v->note);
     put_u64(out, v->at_ms);
     put_u32(out, v->meets);
+    put_id(out, v->key);
+    put_number(out, v->proof, 1);
     end(out, body);
 }
 
@@ -162,6 +165,7 @@ void delta_put_moved(struct buf *out, const struct review_facts *r)
     put_u64(out, r->redeemed_ms);
     put_digest(out, &r->retry_key);
     put_digest(out, &r->retry_body);
+    put_number(out, r->cancelled_by, 1);
     end(out, body);
 }
 
@@ -197,7 +201,20 @@ void delta_put_rotated(struct buf *out, const struct signer_rotation *r)
     end(out, body);
 }
 
-/* ---- in: a reader that fails once and for all ---- */
+void delta_put_kept(struct buf *out, const struct retry_outcome *o)
+{
+    size_t body = begin(out, DELTA_RETRY_KEPT, slot_of_key(o->key));
+    put_bytes(out, o->key.bytes, sizeof o->key.bytes);
+    put_bytes(out, o->tenant.bytes, sizeof o->tenant.bytes);
+    put_bytes(out, o->asker.bytes, sizeof o->asker.bytes);
+    put_digest(out, &o->body);
+    put_u64(out, o->at_ms);
+    put_number(out, o->verdict, 1);
+    put_number(out, o->has_record, 1);
+    end(out, body);
+}
+
+/* ---- read: after the first failure every read fails ---- */
 
 struct reader {
     struct str rest;
@@ -328,11 +345,11 @@ bool delta_read_revoked(struct str body, struct id *ret_token, uint64_t *ret_at_
     return true;
 }
 
-bool delta_read_counted(const struct delta_entry *e, struct limit_ask *ret_ask,
+bool delta_read_counted(const struct delta_entry *e, struct limit_request *ret_ask,
                         struct limit_told *ret_told)
 {
     struct reader r = {.rest = e->body};
-    struct limit_ask ask = {.is_old = e->kind == DELTA_COUNTED};
+    struct limit_request ask = {.is_old = e->kind == DELTA_COUNTED};
     struct limit_told told = {.counted = true};
     take_bytes(&r, ask.key.bytes, sizeof ask.key.bytes);
     ask.window_ms = take_u64(&r);
@@ -385,9 +402,10 @@ bool delta_read_traced(struct str body, struct id *ret_review, struct str *ret_t
     return true;
 }
 
-bool delta_read_voted(struct str body, struct id *ret_review, struct review_vote *ret)
+bool delta_read_voted(const struct delta_entry *e, struct id *ret_review, struct review_vote *ret)
 {
-    struct reader r = {.rest = body};
+    struct reader r = {.rest = e->body};
+    uint64_t proof = REVIEW_PROOF_UNKNOWN;
     struct review_vote v = {0};
     struct id review = take_id(&r);
     v.principal = take_text(&r);
@@ -396,15 +414,20 @@ bool delta_read_voted(struct str body, struct id *ret_review, struct review_vote
     v.note = take_text(&r);
     v.at_ms = take_u64(&r);
     v.meets = take_u32(&r);
-    if (!done(&r)) return false;
+    if (e->kind != DELTA_REVIEW_VOTED_PLAIN) {
+        v.key = take_id(&r);
+        proof = take_number(&r, 1);
+    }
+    if (!done(&r) || proof >= REVIEW_PROOFS || !delta_votes(e->kind)) return false;
+    v.proof = (enum review_proof)proof;
     *ret_review = review;
     *ret = v;
     return true;
 }
 
-bool delta_read_moved(struct str body, struct review_facts *ret)
+bool delta_read_moved(const struct delta_entry *e, struct review_facts *ret)
 {
-    struct reader r = {.rest = body};
+    struct reader r = {.rest = e->body};
     struct review_facts f = {0};
     f.id = take_id(&r);
     uint64_t state = take_number(&r, 1);
@@ -417,8 +440,14 @@ bool delta_read_moved(struct str body, struct review_facts *ret)
     f.redeemed_ms = take_u64(&r);
     take_bytes(&r, f.retry_key.bytes, sizeof f.retry_key.bytes);
     take_bytes(&r, f.retry_body.bytes, sizeof f.retry_body.bytes);
-    if (!done(&r) || state > REVIEW_APPROVED) return false;
+    /* in earlier versions only the requester could cancel a review */
+    uint64_t cause = state == REVIEW_CANCELLED ? REVIEW_BY_REQUESTER : REVIEW_NOT_CANCELLED;
+    if (e->kind != DELTA_REVIEW_MOVED_PLAIN) cause = take_number(&r, 1);
+    if (!done(&r) || state > REVIEW_APPROVED || !delta_moves_review(e->kind)) return false;
+    if (cause >= REVIEW_CAUSES || (state == REVIEW_CANCELLED) != (cause != REVIEW_NOT_CANCELLED))
+        return false;
     f.state = (enum review_state)state;
+    f.cancelled_by = (enum review_cause)cause;
     *ret = f;
     return true;
 }
@@ -460,5 +489,21 @@ bool delta_read_resumed(struct str body, struct str *ret_tenant, struct str *ret
     *ret_tenant = tenant;
     *ret_actor = actor;
     *ret_at_ms = at_ms;
+    return true;
+}
+
+bool delta_read_kept(struct str body, struct retry_outcome *ret)
+{
+    struct reader r = {.rest = body};
+    struct retry_outcome o = {0};
+    take_bytes(&r, o.key.bytes, sizeof o.key.bytes);
+    take_bytes(&r, o.tenant.bytes, sizeof o.tenant.bytes);
+    take_bytes(&r, o.asker.bytes, sizeof o.asker.bytes);
+    take_bytes(&r, o.body.bytes, sizeof o.body.bytes);
+    o.at_ms = take_u64(&r);
+    o.verdict = (uint32_t)take_number(&r, 1);
+    o.has_record = take_bool(&r);
+    if (!done(&r) || o.verdict >= RETRY_VERDICTS || o.at_ms > limit_time_most_ms) return false;
+    *ret = o;
     return true;
 }

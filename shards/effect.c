@@ -1,4 +1,4 @@
-/* effect.c - the list of what a step wants done, and the bytes of its records. */
+/* effect.c - the list of actions that a step requests, and the bytes of its records. */
 #include "base/check.h"
 #include "shards/inside.h"
 
@@ -31,11 +31,11 @@ void effects_wake(struct effects *e, struct call *c)
     e->woken_tail = &c->next;
 }
 
-void effects_reveal(struct effects *e, uint64_t mark)
+void effects_reveal(struct effects *e, uint64_t block)
 {
-    if (mark == 0) return;
+    if (block == 0) return;
     e->reveals_unsynced = true;
-    if (mark > e->reveals_mark) e->reveals_mark = mark;
+    if (block > e->reveals_block) e->reveals_block = block;
 }
 
 struct buf effects_buf(struct effects *e, size_t most)

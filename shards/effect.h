@@ -1,11 +1,11 @@
-/* effect.h - what one step wants done at the edge, in order.
+/* effect.h - the actions that one step requests, in order.
  *
- * A step changes memory and says here what has to become of it: records to be journaled together,
- * calls that are answered by it (its own, and waiters' of what it resolved), and what every
- * reactor has to know before its next request. Whoever runs the step performs the list: records
- * first; an answer leaves the owner when the block of the newest record that it reveals is as safe
- * as promised. Room for the records is taken before the step (call_record_most), so performing
- * cannot fail. Owned by one reactor, reset before each step. */
+ * A step changes memory and lists here what the caller has to do: journal records together, return
+ * the calls that are answered (its own, and the waiters of a review that it resolved), and publish
+ * notices that every reactor needs before its next request. The caller of the step performs the
+ * list, records first. A result leaves the owner when the block of the newest record that it
+ * reveals is as durable as promised. Room for the records is taken before the step
+ * (call_record_most), so performing cannot fail. Owned by one reactor, reset before each step. */
 #ifndef SHARDS_EFFECT_H
 #define SHARDS_EFFECT_H
 
@@ -20,13 +20,13 @@ enum notice_kind {
     NOTICE_TOKEN_REVOKED,
     NOTICE_ACTOR_SUSPENDED,
     NOTICE_ACTOR_RESUMED,
-    NOTICE_SIGNER_ROTATED /* nothing but that there is another set of signing keys */
+    NOTICE_SIGNER_ROTATED /* there is another set of signing keys, and nothing else */
 };
 
 struct effect_notice {
     enum notice_kind kind;
     struct id token;          /* of TOKEN_REVOKED, */
-    uint64_t expires_ms;      /* and until when that matters */
+    uint64_t expires_ms;      /* and how long it matters */
     struct str tenant, actor; /* valid until the next step */
     uint64_t at_ms;
 };
@@ -39,27 +39,28 @@ struct effects {
     size_t record_count;
     struct effect_notice notices[EFFECT_NOTICES_MAX];
     size_t notice_count;
-    /* Answered, in order, by `next`. A step's own call is not among them: it is answered when its
-     * `answered` is true, and waits on a review otherwise. */
+    /* The answered calls, in order, by `next`. A step's own call is not among them: `answered`
+     * shows that it is answered. Otherwise it waits on a review. */
     struct call *woken, **woken_tail;
-    /* the step's own call is not answered yet: perform this, make room, and step it again */
+    /* the step's own call is not answered yet: perform the effects, make room, and step it again */
     bool again;
-    /* the step's own answer tells of something whose last record may not be durable yet: */
+    /* the result of the step's own call shows something whose last record may not be durable
+     * yet: */
     bool reveals_unsynced;
-    uint64_t reveals_mark; /* that record's block (of this shard's producer) */
+    uint64_t reveals_block; /* that record's block (of this shard's producer) */
 };
 
 void effects_reset(struct effects *e);
 
 /* ---- for the steps ---- */
 
-/* One record more; its bytes are in e->arena or live as long as the call. */
+/* Adds a record; its bytes are in e->arena or live as long as the call. */
 void effects_record(struct effects *e, struct str event, struct str delta);
 void effects_notice(struct effects *e, const struct effect_notice *n);
 /* `c` is answered. */
 void effects_wake(struct effects *e, struct call *c);
-/* The step's own answer tells of something whose last record is in the block with this mark (0:
- * none that could be lost). */
-void effects_reveal(struct effects *e, uint64_t mark);
+/* The result of the step's own call shows something whose last record is in this block (0: none
+ * that a crash could lose). */
+void effects_reveal(struct effects *e, uint64_t block);
 
 #endif

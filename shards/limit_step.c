@@ -1,15 +1,16 @@
-/* limit_step.c - counting against a limit, and giving it back, as calls ask for it.
+/* limit_step.c - counting against a limit, and giving it back, for calls.
  *
- * Nothing is recorded here: what a decision counted is in the decision's own record, whoever
- * journals it, and what no record came of is given back by home. */
+ * Nothing is recorded here: a decision's own record contains its counts, whichever reactor journals
+ * it. If no record is made, the origin gives the counts back. */
 #include "shards/inside.h"
 
 void limit_step(struct shard *s, struct call *c)
 {
+    struct limit_table *t = c->limit.ask.is_shadow ? &s->shadow_limits : &s->limits;
     if (c->kind == CALL_UNCOUNT) {
-        limit_uncount(&s->limits, &c->limit.ask, &c->limit.told);
+        limit_uncount(t, &c->limit.ask, &c->limit.told);
         return;
     }
-    enum err err = limit_count(&s->limits, &c->limit.ask, c->now_ms, &c->limit.told);
+    enum err err = limit_count(t, &c->limit.ask, c->now_ms, &c->limit.told);
     if (err != ERR_OK) c->err = ERR_OVERLOADED;
 }

@@ -36,13 +36,13 @@ static uint64_t bucket_end_ms(const struct counter *c, uint64_t bucket)
     return limit_bucket_begin_ms(bucket + 1, c->window_ms) - 1;
 }
 
-/* Long enough after its newest bucket that no window can hold both that and now. */
+/* So long after its newest bucket that no window can hold both that and now. */
 static uint64_t end_ms(const struct counter *c)
 {
     return limit_bucket_begin_ms(c->head + LIMIT_BUCKETS + 1, c->window_ms);
 }
 
-/* The longest window that may ask for a chain: of its counters, or that its limit has now. */
+/* The longest window that the chain has to serve: of its counters, or the limit's present one. */
 static uint64_t longest_window(const struct limit_table *t, const struct counter *first)
 {
     uint64_t longest = 0;
@@ -55,7 +55,7 @@ static uint64_t longest_window(const struct limit_table *t, const struct counter
     return longest;
 }
 
-/* When no window that is so long can hold anything of it. */
+/* When no window of this length can hold anything of the counter. */
 static uint64_t end_for(const struct counter *c, uint64_t window_ms)
 {
     return c->window_ms < window_ms ? bucket_end_ms(c, c->head) + window_ms : end_ms(c);
@@ -71,7 +71,7 @@ static uint64_t chain_end_ms(const struct limit_table *t, const struct counter *
     return end;
 }
 
-/* A counter that is looked at too early is looked at again later. */
+/* If a counter is looked at too early, this is only repeated later. */
 static void keep_a_while(struct limit_table *t, struct counter *first, const struct counter *c)
 {
     uint64_t end = end_ms(c);
@@ -95,7 +95,7 @@ static void drop(struct limit_table *t, struct counter *first)
     }
 }
 
-/* Windows that a limit had long ago are not carried along for ever; the first has the timer. */
+/* Drops counters of windows that the limit had long ago; the first stays, as it has the timer. */
 static void drop_ended(struct limit_table *t, struct counter *first, uint64_t now_ms)
 {
     uint64_t longest = longest_window(t, first);
@@ -110,7 +110,7 @@ static void drop_ended(struct limit_table *t, struct counter *first, uint64_t no
     }
 }
 
-static struct counter *chain_find(const struct limit_table *t, const struct limit_ask *ask)
+static struct counter *chain_find(const struct limit_table *t, const struct limit_request *ask)
 {
     return map_get(&t->by_key, key_text(&ask->key));
 }
@@ -121,9 +121,9 @@ static struct counter *of_window(struct counter *first, uint64_t window_ms)
     return first;
 }
 
-/* A counter more in the chain that begins with `first`, or NULL: the first. NULL: no memory. */
+/* Adds a counter to the chain that begins with `first` (NULL: makes the first). NULL: no memory. */
 static struct counter *counter_make(struct limit_table *t, struct counter *first,
-                                    const struct limit_ask *ask, uint64_t head)
+                                    const struct limit_request *ask, uint64_t head)
 {
     struct counter *c = slab_take(&t->counters);
     if (c == NULL) return NULL;
@@ -142,9 +142,8 @@ static struct counter *counter_make(struct limit_table *t, struct counter *first
     return c;
 }
 
-/* Room for what is to be counted at `stamp_ms`, so that counting it cannot fail. NULL: no
- * memory. */
-static struct counter *counter_take(struct limit_table *t, const struct limit_ask *ask,
+/* Makes room for a request at `stamp_ms`, so that counting it cannot fail. NULL: no memory. */
+static struct counter *counter_take(struct limit_table *t, const struct limit_request *ask,
                                     uint64_t stamp_ms)
 {
     struct counter *first = chain_find(t, ask), *c = of_window(first, ask->window_ms);
@@ -157,7 +156,7 @@ static struct counter *counter_take(struct limit_table *t, const struct limit_as
     return c->sums == NULL ? NULL : c;
 }
 
-/* Buckets that fell out of the window are emptied. */
+/* Empties the buckets that left the window. */
 static void advance(struct limit_table *t, struct counter *first, struct counter *c,
                     uint64_t bucket)
 {
@@ -176,8 +175,8 @@ static void advance(struct limit_table *t, struct counter *first, struct counter
     keep_a_while(t, first, c);
 }
 
-/* The sum of all buckets stays within an int64 by its last addition being cut: sums that are
- * bounded never come near, but what a person let through is not bounded. */
+/* Keeps the sum of all buckets within an int64: it cuts the last addition. Bounded sums never reach
+ * that, but what a person let through is not bounded. */
 static void add(struct counter *c, uint64_t stamp_ms, uint64_t requests, int64_t amount)
 {
     size_t at = place_of(limit_bucket(stamp_ms, c->window_ms));
@@ -198,7 +197,8 @@ static int64_t sum_at(const struct counter *c, size_t at)
     return c->sums == NULL ? 0 : c->sums[at];
 }
 
-/* What a counter of another window has of this one: the buckets whose newest moment is in it. */
+/* The use in this window of a counter with another window: its buckets whose newest moment is in
+ * it. */
 static void use_others(struct limit_used *u, const struct counter *c, uint64_t window_ms,
                        uint64_t now_ms)
 {
@@ -206,14 +206,14 @@ static void use_others(struct limit_used *u, const struct counter *c, uint64_t w
         size_t at = place_of(c->head - back);
         uint64_t newest = bucket_end_ms(c, c->head - back);
         if (newest > c->newest_ms) newest = c->newest_ms;
-        if (newest + window_ms <= now_ms) break; /* and what is before it is older still */
+        if (newest + window_ms <= now_ms) break; /* and earlier buckets are older still */
         limit_used_add(u, &(struct limit_used){c->counts[at], sum_at(c, at)});
     }
 }
 
-/* All that a chain has of the window; what is too old in the counter of that window goes. */
+/* The use of the whole chain in this window. Drops old buckets of the counter of that window. */
 static struct limit_used used(struct limit_table *t, struct counter *first,
-                              const struct limit_ask *ask, uint64_t now_ms)
+                              const struct limit_request *ask, uint64_t now_ms)
 {
     struct limit_used u = ask->before;
     for (struct counter *c = first; c != NULL; c = c->next) {
@@ -227,7 +227,7 @@ static struct limit_used used(struct limit_table *t, struct counter *first,
     return u;
 }
 
-static bool is_over(const struct limit_used *u, const struct limit_ask *ask)
+static bool is_over(const struct limit_used *u, const struct limit_request *ask)
 {
     int64_t whole;
     if (ask->let_through) return false;
@@ -237,19 +237,19 @@ static bool is_over(const struct limit_used *u, const struct limit_ask *ask)
            whole > ask->amount_max;
 }
 
-/* The clock of another reactor may be behind: it is as late as the newest here. */
-static uint64_t stamp_of(struct counter *first, const struct limit_ask *ask, uint64_t now_ms)
+/* The clock of another reactor may be behind: the newest time here counts then. */
+static uint64_t stamp_of(struct counter *first, const struct limit_request *ask, uint64_t now_ms)
 {
     const struct counter *c = of_window(first, ask->window_ms);
     bool is_behind = c != NULL && limit_bucket(now_ms, c->window_ms) < c->head;
     return is_behind ? limit_bucket_begin_ms(c->head, c->window_ms) : now_ms;
 }
 
-enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms,
+enum err limit_count(struct limit_table *t, const struct limit_request *ask, uint64_t now_ms,
                      struct limit_told *ret)
 {
-    /* Counters were dropped by a later clock than this: one made anew may not count in what they
-     * knew. */
+    /* A later clock than this has dropped counters: a new one must not count in the time that they
+     * covered. */
     if (now_ms < t->wheel.now_ms) now_ms = t->wheel.now_ms;
     struct counter *first = chain_find(t, ask);
     struct limit_used u = used(t, first, ask, now_ms);
@@ -267,7 +267,7 @@ enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_
     return ERR_OK;
 }
 
-void limit_uncount(struct limit_table *t, const struct limit_ask *ask,
+void limit_uncount(struct limit_table *t, const struct limit_request *ask,
                    const struct limit_told *told)
 {
     struct counter *c = of_window(chain_find(t, ask), ask->window_ms);
@@ -277,15 +277,14 @@ void limit_uncount(struct limit_table *t, const struct limit_ask *ask,
     if (!is_live(c, bucket) || c->counts[at] == 0) return;
     c->counts[at]--;
     c->count--;
-    /* Of a sum that was cut nobody knows how much of it was this one's: it stays until it is old.
-     */
+    /* If a sum was cut, its share of this request is unknown: the sum stays until it is old. */
     if (ask->amount <= 0 || c->sums == NULL || c->sum == INT64_MAX) return;
     int64_t amount = ask->amount < c->sums[at] ? ask->amount : c->sums[at];
     c->sums[at] -= amount;
     c->sum -= amount;
 }
 
-enum err limit_apply(struct limit_table *t, const struct limit_ask *ask,
+enum err limit_apply(struct limit_table *t, const struct limit_request *ask,
                      const struct limit_told *told)
 {
     struct counter *c = counter_take(t, ask, told->stamp_ms);
@@ -296,7 +295,7 @@ enum err limit_apply(struct limit_table *t, const struct limit_ask *ask,
     return ERR_OK;
 }
 
-void limit_count_more(struct limit_table *t, const struct limit_ask *ask, uint64_t stamp_ms,
+void limit_count_more(struct limit_table *t, const struct limit_request *ask, uint64_t stamp_ms,
                       uint64_t requests)
 {
     struct counter *c = of_window(chain_find(t, ask), ask->window_ms);
@@ -321,9 +320,12 @@ bool limit_table_prune(struct limit_table *t, uint64_t now_ms, size_t most)
 
 uint64_t limit_table_next_ms(const struct limit_table *t) { return wheel_next_ms(&t->wheel); }
 
-/* ---- snapshots: key, window (its highest bit is set unless the key holds it), head, then how far behind head, count and sum of each bucket that is
- * not empty, oldest first; little-endian. Head is the newest of these, so that two counters which
- * were counted alike are saved alike, however often they refused in between. ---- */
+/* ---- snapshots ----
+ *
+ * Key, window (its highest bit is set unless the key holds it), head, then how far behind head,
+ * count and sum of each bucket that is not empty, oldest first; little-endian. Head is the newest
+ * of these, so that two counters with the same counts are saved alike, however often they
+ * refused. */
 
 enum { COUNTER_HEAD = SLOT_KEY_BYTES + 16, COUNTER_BUCKET = 13 };
 
@@ -346,7 +348,7 @@ static bool is_filled(const struct counter *c, size_t at)
     return c->counts[at] > 0 || sum_at(c, at) > 0;
 }
 
-/* Of the chain, the one with the next longer window that holds anything. */
+/* The counter of the chain with the next longer window that holds anything. */
 static struct counter *next_longer(struct counter *first, uint64_t window_ms)
 {
     struct counter *found = NULL;
@@ -400,13 +402,13 @@ static struct saved_bucket bucket_at(struct str bytes, size_t i)
                                  .sum = (int64_t)number_at(from + 5, 8)};
 }
 
-/* *ret_has_sums: some bucket has one. */
+/* *ret_has_sums: at least one bucket has a sum. */
 static bool is_sound(struct str bytes, uint64_t window_ms, uint64_t head, bool *ret_has_sums)
 {
     if (window_ms == 0 || window_ms > limit_time_most_ms ||
         head / (LIMIT_BUCKETS - 1) > limit_time_most_ms / limit_window(window_ms))
         return false;
-    uint64_t before = LIMIT_BUCKETS; /* they come oldest first, each once */
+    uint64_t before = LIMIT_BUCKETS; /* buckets are oldest first, each once */
     int64_t sum = 0;
     for (size_t i = COUNTER_HEAD; i < bytes.size; i += COUNTER_BUCKET) {
         struct saved_bucket b = bucket_at(bytes, i);
@@ -421,7 +423,7 @@ static bool is_sound(struct str bytes, uint64_t window_ms, uint64_t head, bool *
 
 enum err counter_load(struct limit_table *t, struct str bytes)
 {
-    struct limit_ask ask = {0};
+    struct limit_request ask = {0};
     bool has_sums;
     if (bytes.size < COUNTER_HEAD || (bytes.size - COUNTER_HEAD) % COUNTER_BUCKET != 0)
         return ERR_CORRUPT;
@@ -440,7 +442,7 @@ enum err counter_load(struct limit_table *t, struct str bytes)
         return ERR_FULL;
     }
     c->sums = sums;
-    c->newest_ms = bucket_end_ms(c, head); /* or earlier: that was not recorded */
+    c->newest_ms = bucket_end_ms(c, head); /* or earlier: the exact time was not recorded */
     for (size_t i = COUNTER_HEAD; i < bytes.size; i += COUNTER_BUCKET) {
         struct saved_bucket b = bucket_at(bytes, i);
         size_t at = place_of(head - b.back);

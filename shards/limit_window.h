@@ -1,16 +1,17 @@
 /* limit_window.h - counters of policies' limits: exact over a sliding window.
  *
- * Time is cut into buckets of exactly a sixtieth of the window, and what is counted is all of the
- * last 61: the one being filled and sixty before it. So nothing of the window is ever missed, and
- * it is stricter by a sixtieth at most. (Buckets of whole milliseconds, rounded up, would be
- * stricter than that: by 36 ms of a second.) Counting and giving back commute, so the decision's
- * record may say what it counted wherever it is journaled. A counter nobody used for a whole window
- * is dropped. Time is the caller's stamp, and never goes back within a counter. Belongs to its
- * shard's thread.
+ * Time is divided into buckets of exactly a sixtieth of the window. The use of a limit is the total
+ * of the last 61 buckets: the one being filled and sixty before it. So nothing of the window is
+ * ever missed, and the limit is stricter by a sixtieth at most. (Buckets of whole milliseconds,
+ * rounded up, would be stricter still: by 36 ms of a second.) Counting and giving back commute, so
+ * any reactor may journal a decision's record with its counts. A counter that was not used for a
+ * whole window is dropped. Time is the caller's stamp, and never goes back within a counter.
+ * Belongs to its shard's thread.
  *
- * A counter's key does not hold the window. What was counted while the window was another one stays
- * in the buckets of that window, and each of these counts with its newest moment: carried over, and
- * stricter by one such bucket at most. What was older than the old window is not known. */
+ * A counter's key does not hold the window. After a change of the window, earlier requests stay in
+ * the buckets of the old window, and each of these counts with its newest moment. So the count is
+ * carried over, and is stricter by one such bucket at most. Requests older than the old window are
+ * not known. */
 #ifndef SHARDS_LIMIT_WINDOW_H
 #define SHARDS_LIMIT_WINDOW_H
 
@@ -20,8 +21,7 @@
 
 enum { LIMIT_BUCKETS = 61, LIMIT_WINDOW_MS_MIN = LIMIT_BUCKETS - 1 };
 
-/* No time or span that was ever written is beyond it, and what is reckoned with it cannot
- * overflow. */
+/* No time or span that was ever written exceeds it, and computing with it cannot overflow. */
 static const uint64_t limit_time_most_ms = UINT64_C(1) << 52;
 
 /* The bucket of a time, and the first millisecond of a bucket. No bucket is shorter than a
@@ -44,7 +44,7 @@ static inline uint64_t limit_bucket_begin_ms(uint64_t bucket, uint64_t window_ms
     return whole * w + (part * w + LIMIT_BUCKETS - 2) / (LIMIT_BUCKETS - 1);
 }
 
-/* What something already holds: so much has to be added to what a counter knows. */
+/* What another counter already holds: it is added to this counter's use. */
 struct limit_used {
     uint64_t count;
     int64_t sum; /* INT64_MAX: that, or more */
@@ -56,18 +56,20 @@ static inline void limit_used_add(struct limit_used *u, const struct limit_used 
     if (__builtin_add_overflow(u->sum, more->sum, &u->sum)) u->sum = INT64_MAX;
 }
 
-struct limit_ask { /* one request to count */
+struct limit_request { /* one request to count */
     /* of (tenant, policy, rule, per, value); its last four bytes are the tag of all but the value */
     struct slot_key key;
-    /* the key holds the window, too, as programs before made it: such counters are only read */
+    /* the key holds the window, too, as earlier programs made it: such counters are only read */
     bool is_old;
     uint64_t window_ms;
-    struct limit_used before; /* what an old counter holds of this window */
+    struct limit_used before; /* the use that an old counter holds of this window */
     uint64_t count_max;       /* 0: not bounded */
     bool has_max;
-    int64_t amount_max, amount; /* millionths; amount -1: is over at once */
+    int64_t amount_max, amount; /* millionths; amount -1: always over */
     bool let_through;           /* a person has approved it: counted, never refused */
     bool look_only;             /* whether there is room; nothing is counted */
+    /* of a shadow document: in counters of their own, which no record and no snapshot has */
+    bool is_shadow;
 };
 
 enum { LIMIT_TAG_AT = 12 }; /* where the tag begins in a key, little-endian */
@@ -78,8 +80,8 @@ static inline uint32_t limit_tag(const struct slot_key *k)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* The windows that limits have now, by the tag: what is kept of a counter has to last as long, also
- * where it was counted under a shorter one. Two limits that share a tag keep the longer. */
+/* The present windows of the limits, by the tag. A counter has to be kept for this long, even if it
+ * was counted under a shorter window. If two limits share a tag, the longer window is kept. */
 struct limit_windows {
     const struct limit_windows_entry {
         uint32_t tag;
@@ -110,10 +112,11 @@ static inline uint64_t limit_windows_of(const struct limit_windows *w, uint32_t 
 }
 
 struct limit_told {
-    /* false: it would be over, and nothing was counted. look_only: it would be counted */
+    /* false: the limit would be exceeded, and nothing was counted. look_only: it would be
+     * counted */
     bool counted;
-    uint64_t stamp_ms;      /* where it was counted: to give it back, and for the record */
-    struct limit_used used; /* of an old counter: what it holds of the window */
+    uint64_t stamp_ms;      /* the time it was counted at: to give it back, and for the record */
+    struct limit_used used; /* of an old counter: the use that it holds of the window */
 };
 
 #endif

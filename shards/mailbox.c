@@ -3,9 +3,9 @@
  *   send   ──ring has a place, outbox is empty──> ring
  *     \────otherwise──> outbox ──flush──> ring ──take──> the receiver
  *
- * The outbox goes first, so calls of one pair arrive in the order in which they were sent. A
- * sender's side of all its lanes lies together, so that a beat with nothing to tell looks at one
- * bit; whose ring got something is remembered there, and each such peer is rung once. */
+ * The outbox goes first, so calls of one pair arrive in the order in which they were sent. All
+ * lists of one sender lie together, so that a turn without calls looks at one bit. The sender notes
+ * the peers whose rings got calls, and wakes each of them once. */
 #include "shards/mailbox.h"
 
 #include <stdatomic.h>
@@ -21,16 +21,16 @@ struct outbox {
     struct call *first, *last;
 };
 
-struct sender {                 /* one reactor's side of what it sends */
-    _Alignas(64) uint64_t news; /* peers whose ring got something since the last flush */
+struct sender {                 /* a reactor as sender */
+    _Alignas(64) uint64_t news; /* peers whose rings got calls since the last flush */
     uint64_t stuffed;           /* peers with an outbox that holds something */
     struct outbox *outboxes;
 };
 
-struct receiver {               /* one reactor's side of what it takes */
-    _Alignas(64) unsigned peer; /* the one being looked at in this beat */
-    unsigned taken;             /* from it, in this beat */
-    bool more;                  /* somebody had more than MAILBOX_TAKE */
+struct receiver {               /* a reactor as receiver */
+    _Alignas(64) unsigned peer; /* the peer that this turn reads from */
+    unsigned taken;             /* from it, in this turn */
+    bool more;                  /* a peer had more than MAILBOX_TAKE */
 };
 
 struct post {
@@ -45,7 +45,7 @@ static struct ring *ring_of(const struct post *p, unsigned from, unsigned to)
     return &p->rings[from * p->reactors + to];
 }
 
-/* Zeroed, on lines of its own: neighbours belong to other threads. */
+/* Zeroed, on cache lines of its own: neighbours belong to other threads. */
 static void *lines(size_t count, size_t size)
 {
     size_t bytes = (count * size + 63) / 64 * 64;
@@ -90,7 +90,8 @@ void post_destroy(struct post *p)
 
 void mailbox_send(struct post *p, unsigned from, unsigned to, struct call *c)
 {
-    check(from < p->reactors && to < p->reactors && from != to); /* at home nothing has to cross */
+    check(from < p->reactors && to < p->reactors &&
+          from != to); /* calls within one reactor use no mailbox */
     struct sender *s = &p->senders[from];
     uint64_t bit = UINT64_C(1) << to;
     c->next = NULL;
@@ -113,7 +114,7 @@ static void empty_outbox(struct post *p, unsigned from, unsigned to)
     struct outbox *box = &s->outboxes[to];
     uint64_t bit = UINT64_C(1) << to;
     while (box->first != NULL) {
-        struct call *c = box->first, *next = c->next; /* once pushed it is the receiver's */
+        struct call *c = box->first, *next = c->next; /* after the push the receiver owns it */
         if (!ring_push(ring_of(p, from, to), c)) return;
         box->first = next;
         s->news |= bit;

@@ -50,7 +50,7 @@ static size_t places_before(const struct order_chunk *k, uint64_t ordinal, bool 
     return low;
 }
 
-/* The spare chunk becomes the one at `at`. */
+/* Puts the spare chunk at `at`. */
 static struct order_chunk *chunk_insert(struct order *o, struct order_spare *spare, size_t at)
 {
     struct order_chunk *fresh = spare->chunk;
@@ -74,8 +74,8 @@ static void chunk_remove(struct order *o, struct order_spare *spare, size_t at)
         free(gone);
 }
 
-/* Upper half into a chunk of its own, save at the very end, where arrivals in order would leave
- * nothing but halves behind. */
+/* Moves the upper half into a chunk of its own, except at the very end: there, arrivals in order
+ * would leave only half-full chunks. */
 static void chunk_split(struct order *o, struct order_spare *spare, size_t at)
 {
     struct order_chunk *full = o->chunks[at], *fresh = chunk_insert(o, spare, at + 1);
@@ -106,7 +106,7 @@ void order_put(struct order *o, struct order_spare *spare, const struct order_pl
     o->size++;
 }
 
-/* Neighbours that are nearly empty become one, so that departures give memory back. */
+/* Merges neighbours that are nearly empty, so that departures free memory. */
 static void chunk_merge(struct order *o, struct order_spare *spare, size_t at)
 {
     if (at + 1 >= o->count) return;
@@ -117,7 +117,7 @@ static void chunk_merge(struct order *o, struct order_spare *spare, size_t at)
     chunk_remove(o, spare, at + 1);
 }
 
-/* Ordinals are unique in an engine, but a damaged or foreign snapshot may hold one twice: then the
+/* Ordinals are unique in an engine, but a damaged or foreign snapshot may hold one twice. Then the
  * item itself decides, and its place may be in an earlier chunk. */
 static void place_find(const struct order *o, uint64_t ordinal, const void *item, size_t *ret_chunk,
                        size_t *ret_place)

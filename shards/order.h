@@ -1,12 +1,12 @@
-/* order.h - things in the order of their ordinals: what pages are made of.
+/* order.h - items in the order of their ordinals: the source of pages.
  *
- * A sorted sequence in chunks of at most ORDER_PLACES: the chunk is found by binary search over the
- * chunks' first ordinals, a place within it by another, and an insertion moves at most one chunk's
- * bytes. They arrive nearly in order (their ordinals are given out before they travel) and
- * leave anywhere. A flat array would move megabytes for each departure; a balanced tree costs a
- * cache miss per level and per entry of a page. A place carries digests of what pages are filtered
- * by, so that counting a filter's matches reads the chunks and not the things.
- * Belongs to its shard's thread. */
+ * A sorted sequence in chunks of at most ORDER_PLACES. A binary search over the chunks' first
+ * ordinals finds the chunk, another finds the place within it, and an insertion moves at most one
+ * chunk's bytes. Items arrive nearly in order (their ordinals are assigned before they travel) and
+ * leave in any order. A flat array would move megabytes for each departure; a balanced tree costs a
+ * cache miss per level and per entry of a page. A place carries digests of the fields that pages
+ * are filtered by, so that counting a filter's matches reads the chunks and not the items. Belongs
+ * to its shard's thread. */
 #ifndef SHARDS_ORDER_H
 #define SHARDS_ORDER_H
 
@@ -17,7 +17,7 @@ enum { ORDER_PLACES = 64 };
 struct order_place {
     uint64_t ordinal;
     void *item;
-    uint32_t actor, action; /* by order_digest(), of reviews; 0: it has none */
+    uint32_t actor, action, asker; /* by order_digest(), of reviews; 0: none */
 };
 
 struct order_chunk {
@@ -36,13 +36,13 @@ struct order_spare {
     struct order_chunk *chunk;
 };
 
-/* Never 0, and of this process: two equal texts have the same. */
+/* Never 0, and valid within this process: equal texts have equal digests. */
 uint32_t order_digest(struct str text);
 
 /* Makes sure that one order_put() cannot fail; false: out of memory. */
 bool order_ready(struct order *o, struct order_spare *spare);
 void order_put(struct order *o, struct order_spare *spare, const struct order_place *p);
-/* Takes the item's place out; it is there. */
+/* Removes the item's place; it must be there. */
 void order_remove(struct order *o, struct order_spare *spare, uint64_t ordinal, const void *item);
 void order_fini(struct order *o);
 void order_spare_fini(struct order_spare *spare);

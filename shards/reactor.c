@@ -17,12 +17,13 @@ struct reactor {
     void *context;
     pthread_t thread;
     struct loop *loop;
-    struct loop_bell bell;
-    struct ring inbox; /* of struct reactor_message, malloced by the teller */
+    struct loop_wakeup wakeup;
+    struct ring inbox; /* of struct reactor_message, malloced by the sender */
     bool stopping;
 };
 
-static void bell_heard(struct loop_bell *b) { (void)b; } /* being awake is all it is for */
+/* the wakeup only has to end the wait */
+static void wakeup_received(struct loop_wakeup *b) { (void)b; }
 
 static void take_messages(struct reactor *r)
 {
@@ -43,8 +44,8 @@ static void *reactor_run(void *argument)
     while (!r->stopping) {
         take_messages(r);
         r->ports->begin(r->context);
-        /* the bell of what was just taken has been heard already */
-        loop_beat(r->loop, !r->stopping);
+        /* the wakeup of these messages has been taken already */
+        loop_turn(r->loop, !r->stopping);
         r->ports->end(r->context);
     }
     r->ports->leave(r->context);
@@ -60,8 +61,8 @@ enum err reactor_create(unsigned index, const struct reactor_ports *ports, void 
     r->context = context;
     ring_init(&r->inbox, INBOX_PLACES);
     r->loop = loop_create();
-    bell_start(r->loop, &r->bell, bell_heard);
-    *ret = r; /* before the thread runs: its ports may ask for it */
+    wakeup_start(r->loop, &r->wakeup, wakeup_received);
+    *ret = r; /* before the thread runs, because its ports may read it */
 
     char name[16];
     snprintf(name, sizeof name, "reactor-%u", index);
@@ -78,11 +79,11 @@ enum err reactor_tell(struct reactor *r, const struct reactor_message *m)
         free(copy);
         return ERR_FULL;
     }
-    bell_ring(&r->bell);
+    wakeup_send(&r->wakeup);
     return ERR_OK;
 }
 
-void reactor_wake(struct reactor *r) { bell_ring(&r->bell); }
+void reactor_wake(struct reactor *r) { wakeup_send(&r->wakeup); }
 
 void reactor_join(struct reactor *r)
 {
@@ -95,7 +96,7 @@ void reactor_join(struct reactor *r)
 void reactor_destroy(struct reactor *r)
 {
     if (r == NULL) return;
-    bell_stop(&r->bell);
+    wakeup_stop(&r->wakeup);
     loop_destroy(r->loop);
     ring_fini(&r->inbox);
     free(r);

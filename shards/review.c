@@ -8,6 +8,21 @@ static const struct str names[REVIEW_STATES] = {
 
 const char *review_state_name(enum review_state s) { return names[s].bytes; }
 
+const char *review_proof_name(enum review_proof p)
+{
+    static const char *const proofs[REVIEW_PROOFS] = {
+        [REVIEW_PROOF_OWNER] = "owner", [REVIEW_PROOF_NAMED] = "named", [REVIEW_PROOF_KEY] = "key"};
+    return proofs[p];
+}
+
+const char *review_cause_name(enum review_cause c)
+{
+    static const char *const causes[REVIEW_CAUSES] = {[REVIEW_BY_REQUESTER] = "requester",
+                                                      [REVIEW_BY_REVOCATION] = "revoked",
+                                                      [REVIEW_BY_SUSPENSION] = "suspended"};
+    return causes[c];
+}
+
 bool review_state_read(struct str name, enum review_state *ret)
 {
     for (unsigned i = 0; i < REVIEW_STATES; i++) {

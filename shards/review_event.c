@@ -1,8 +1,8 @@
 /* review_event.c - what happens to a review, as events of the audit trail.
  *
- * Most of what such an event says was said when the review was enqueued: it is read out of the
- * item. An item that cannot be read must not keep anybody from denying, so then the event says what
- * is known without it. */
+ * Most members of such an event come from the item of the enqueued review. An item that cannot be
+ * read must not prevent a denial, so the event then has only the members that are known without
+ * it. */
 #include "shards/inside.h"
 
 static struct event asked_for(struct shard *s, const struct review *r)
@@ -50,9 +50,11 @@ struct str review_event(struct shard *s, struct effects *e, const struct review 
     if (h->key_id.size > 0) happened.key_id = h->key_id;
     if (h->rule.size > 0) happened.rule = h->rule;
     if (h->resolved_by.size > 0) happened.resolved_by = h->resolved_by;
+    if (h->proof != REVIEW_PROOF_UNKNOWN) happened.proof = str_from(review_proof_name(h->proof));
     if (h->note.size > 0) happened.resolution_note = h->note;
     happened.count = h->count;
     happened.has_count = h->count > 0;
+    happened.expires_at = h->expires_ms;
 
     size_t most = EVENT_MOST_BYTES + ESCAPE_GROWTH * h->note.size;
     struct buf out = effects_buf(e, most);

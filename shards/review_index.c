@@ -1,7 +1,7 @@
-/* review_index.c - where a review is found by: its subject, its tenant's orders, its traces.
+/* review_index.c - the indexes of reviews: by subject, by tenant (orders), by trace.
  *
- * Subjects come and go with their pending reviews; a tenant stays (there are few); traces belong to
- * their reviews. What is put into an index here can be taken out again without memory. */
+ * Subjects are made and freed with their reviews that have not ended; a tenant stays (there are few); traces
+ * belong to their reviews. Removing from an index needs no memory. */
 #include "shards/review_index.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { KEY_BYTES_MAX = 4096 }; /* a digest, three names of 256 characters, NULs */
 
-/* `first`, NUL, `second` in `to`; false: no room (and then nothing is filed under it). */
+/* Puts `first`, NUL, `second` into `to`; false: no room (and then nothing is indexed under it). */
 static bool key_put(struct buf *to, char kind, struct str first, struct str second)
 {
     if (kind != '\0') buf_put_byte(to, kind);
@@ -26,9 +26,11 @@ struct review *review_find(const struct review_table *t, struct id id)
     return map_get(&t->by_id, str_of((const char *)id.bytes, ID_BYTES));
 }
 
-struct review *review_find_same(const struct review_table *t, struct str tenant,
-                                struct str principal, struct str owner,
-                                const struct review_digest *request)
+/* ---- the same request ---- */
+
+static struct review *same_first(const struct review_table *t, struct str tenant,
+                                 struct str principal, struct str owner,
+                                 const struct review_digest *request)
 {
     char bytes[KEY_BYTES_MAX];
     struct buf key = buf_over(bytes, sizeof bytes);
@@ -37,6 +39,56 @@ struct review *review_find_same(const struct review_table *t, struct str tenant,
     buf_put_byte(&key, '\0');
     if (!key_put(&key, '\0', tenant, owner)) return NULL;
     return map_get(&t->by_same, buf_view(&key));
+}
+
+struct review *review_find_same(const struct review_table *t, struct str tenant,
+                                struct str principal, struct str owner,
+                                const struct review_digest *request)
+{
+    struct review *r = same_first(t, tenant, principal, owner, request);
+    while (r != NULL && r->facts.state != REVIEW_PENDING) r = r->same_next;
+    return r;
+}
+
+struct review *review_find_approved(const struct review_table *t, struct str tenant,
+                                    struct str principal, struct str owner,
+                                    const struct review_digest *request, uint64_t below,
+                                    uint64_t now_ms)
+{
+    struct review *newest = NULL;
+    for (struct review *r = same_first(t, tenant, principal, owner, request); r != NULL;
+         r = r->same_next) {
+        bool is_usable =
+            r->facts.state == REVIEW_APPROVED && !r->claimed && !review_is_overdue(r, now_ms);
+        if (is_usable && r->facts.ordinal < below &&
+            (newest == NULL || r->facts.ordinal > newest->facts.ordinal))
+            newest = r;
+    }
+    return newest;
+}
+
+/* The map's key lies in the head of the row. */
+bool review_same_file(struct review_table *t, struct review *r)
+{
+    struct review *head = map_get(&t->by_same, r->same_key);
+    if (!map_put(&t->by_same, r->same_key, r)) return false;
+    r->same_next = head;
+    r->same_previous = NULL;
+    if (head != NULL) head->same_previous = r;
+    return true;
+}
+
+void review_same_remove(struct review_table *t, struct review *r)
+{
+    struct review *next = r->same_next, *previous = r->same_previous;
+    r->same_next = r->same_previous = NULL;
+    if (next != NULL) next->same_previous = previous;
+    if (previous != NULL) {
+        previous->same_next = next;
+        return;
+    }
+    check(map_remove(&t->by_same, r->same_key) == r);
+    if (next != NULL) check(map_put(&t->by_same, next->same_key, next));
 }
 
 /* ---- subjects ---- */
@@ -116,7 +168,7 @@ enum err review_subject_spelled(const struct review_table *t, struct str tenant,
     return *ret == NULL ? ERR_NOT_FOUND : ERR_OK;
 }
 
-/* ---- subjects that come and go ---- */
+/* ---- making and freeing subjects ---- */
 
 struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user,
                                            struct str name)
@@ -131,6 +183,7 @@ struct review_subject *review_subject_take(struct review_table *t, struct str te
     s->key = buf_view(&key);
     s->count = 0;
     list_init(&s->pending);
+    list_init(&s->approved);
     s->spelling = NULL;
     if (size > KEY_BYTES_MAX || !map_put(&t->by_subject, s->key, s)) {
         free(s);
@@ -145,7 +198,7 @@ struct review_subject *review_subject_take(struct review_table *t, struct str te
 
 void review_subject_release(struct review_table *t, struct review_subject *s)
 {
-    if (s->count > 0) return;
+    if (!list_is_empty(&s->pending) || !list_is_empty(&s->approved)) return;
     spelling_leave(t, s);
     map_remove(&t->by_subject, s->key);
     free(s);
@@ -153,24 +206,24 @@ void review_subject_release(struct review_table *t, struct review_subject *s)
 
 void review_subject_add(struct review_subject *s, struct review *r)
 {
-    struct link *before = s->pending.head.previous;
-    while (before != &s->pending.head &&
+    bool is_pending = r->facts.state == REVIEW_PENDING;
+    struct list *list = is_pending ? &s->pending : &s->approved;
+    struct link *before = list->head.previous;
+    while (before != &list->head &&
            link_owner(before, struct review, of_subject)->facts.ordinal > r->facts.ordinal)
         before = before->previous;
     r->of_subject = (struct link){.previous = before, .next = before->next};
     before->next->previous = &r->of_subject;
     before->next = &r->of_subject;
     r->subject = s;
-    s->count++;
+    s->count += is_pending;
 }
 
-void review_subject_remove(struct review_table *t, struct review *r)
+void review_subject_remove(struct review *r)
 {
-    struct review_subject *s = r->subject;
     link_remove(&r->of_subject);
+    r->subject->count -= r->facts.state == REVIEW_PENDING;
     r->subject = NULL;
-    s->count--;
-    review_subject_release(t, s);
 }
 
 /* ---- tenants ---- */
@@ -198,6 +251,7 @@ struct review_tenant *review_tenant_take(struct review_table *t, struct str name
 void review_tenant_destroy(struct review_tenant *n)
 {
     for (unsigned i = 0; i < REVIEW_STATES; i++) order_fini(&n->states[i]);
+    order_fini(&n->by_deadline);
     free(n);
 }
 
@@ -220,8 +274,8 @@ struct str review_trace_id(const struct review_trace *k)
 bool review_trace_file(struct review_table *t, struct review *r, struct review_trace *k)
 {
     struct review_trace *head = map_get(&t->by_trace, k->key);
-    /* The newest heads the row, and the map's key lies in it: a long row loses its older ones
-     * cheaply. */
+    /* The newest is the head of the row, and the map's key lies in it: so removing older traces of
+     * a long row is cheap. */
     if (!map_put(&t->by_trace, k->key, k)) return false;
     k->review = r;
     k->previous = NULL;
@@ -233,7 +287,7 @@ bool review_trace_file(struct review_table *t, struct review *r, struct review_t
     return true;
 }
 
-/* Out of its row; what is left of the row is found under the next one's bytes. */
+/* Removes it from its row; the map then finds the rest of the row by the next trace's bytes. */
 static void trace_remove(struct review_table *t, struct review_trace *k)
 {
     if (k->next != NULL) k->next->previous = k->previous;

@@ -1,17 +1,22 @@
-/* review_index.h - how the table files a review; for review_table.c alone. */
+/* review_index.h - how the table indexes a review; for review_table.c alone. */
 #ifndef SHARDS_REVIEW_INDEX_H
 #define SHARDS_REVIEW_INDEX_H
 
 #include "shards/review_table.h"
 
-/* The one that is there, or a new one without reviews (release it if none
- * comes). NULL: out of memory. */
+/* The existing subject, or a new one without reviews (the caller releases it if no review follows).
+ * NULL: out of memory. */
 struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user,
                                            struct str name);
-/* frees it where it has no reviews */
+/* frees it if it has no reviews */
 void review_subject_release(struct review_table *t, struct review_subject *s);
+/* To the list of the review's present state, and from it. */
 void review_subject_add(struct review_subject *s, struct review *r);
-void review_subject_remove(struct review_table *t, struct review *r); /* and releases it */
+void review_subject_remove(struct review *r);
+
+/* Puts it at the head of the row of those with its request; false: out of memory. */
+bool review_same_file(struct review_table *t, struct review *r);
+void review_same_remove(struct review_table *t, struct review *r);
 
 /* NULL: out of memory */
 struct review_tenant *review_tenant_take(struct review_table *t, struct str name);

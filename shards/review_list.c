@@ -1,14 +1,16 @@
-/* review_list.c - pages of reviews, and who was given a trace id.
+/* review_list.c - pages of reviews, and the reviews of a trace id.
  *
- * A page is read from the orders of the tenant: without filters its total is their size and the
- * page begins by binary search; one actor's pending reviews are on their subject's list; any other
- * filter reads the places of the whole order, by digests, and looks at a review only where they
- * match. Nothing here changes or records anything: what is past its deadline does not count as
- * pending, and shows as expired where all states are asked for. */
+ * A page is read from the orders of the tenant: of its states by age, or of what is pending by
+ * deadline. Without filters its total is their size, and a
+ * binary search finds the begin of the page. One actor's pending reviews are on their subject's
+ * list. Any other filter reads the places of the whole order, by digests, and looks at a review
+ * only if they match. Nothing here changes or records anything: a review past its deadline does not
+ * count as pending, and is shown as expired if all states are requested. */
+#include "base/check.h"
 #include "shards/inside.h"
 
 enum {
-    /* reviews with one trace id that are looked at for one that the asker may see */
+    /* reviews with one trace id that are looked at to find one that the requester may see */
     TRACE_WALK_MAX = 1024,
     COPIES_BYTES_MAX = 4 << 20, /* of a page's reviews: a larger one is cut */
 };
@@ -18,10 +20,11 @@ struct page {
     struct call *call;
     bool filtered;
     uint32_t actor, action; /* digests of the filters; 0: none */
-    bool maybe_overdue;     /* something may be past its deadline: each has to be looked at */
+    uint32_t asker;         /* of a requester that sees only its own; 0: all */
+    bool maybe_overdue;     /* some reviews may be past their deadline: look at each */
     uint32_t room;          /* of call->list.reviews */
     size_t bytes;           /* of the copies */
-    bool full;              /* no more of them */
+    bool full;              /* it takes no more */
 };
 
 static bool is_asked_for(const struct page *p, const struct review *r)
@@ -40,10 +43,11 @@ static bool place_matches(const struct page *p, const struct order_place *place)
 {
     if (p->actor != 0 && place->actor != p->actor) return false;
     if (p->action != 0 && place->action != p->action) return false;
+    if (p->asker != 0 && place->asker != p->asker) return false;
     return !p->filtered || is_asked_for(p, place->item);
 }
 
-/* In a list of one state, what is past it is left out. */
+/* A list of one state omits reviews past the deadline of that state. */
 static bool is_out_of_state(const struct page *p, const struct review *r)
 {
     return p->maybe_overdue && !p->call->list.any_state && review_is_overdue(r, p->call->now_ms);
@@ -96,6 +100,10 @@ static struct merge merge_begin(const struct page *p, const struct review_tenant
 {
     const struct call *c = p->call;
     struct merge m = {0};
+    if (c->list.by_deadline) {
+        merge_add(&m, &n->by_deadline, after);
+        return m;
+    }
     for (unsigned i = 0; i < REVIEW_STATES; i++)
         if (c->list.any_state || i == (unsigned)c->list.state) merge_add(&m, &n->states[i], after);
     return m;
@@ -103,7 +111,7 @@ static struct merge merge_begin(const struct page *p, const struct review_tenant
 
 /* ---- the ways to a page ---- */
 
-/* Every place is looked at: something filters. */
+/* Looks at every place: there are filters. */
 static void read_all(struct page *p, const struct review_tenant *n)
 {
     struct call *c = p->call;
@@ -115,7 +123,7 @@ static void read_all(struct page *p, const struct review_tenant *n)
     }
 }
 
-/* No filter, nothing overdue: the totals are known, the page begins in the middle. */
+/* No filter, nothing overdue: the totals are known, and the page begins in the middle. */
 static void read_from(struct page *p, const struct review_tenant *n)
 {
     struct call *c = p->call;
@@ -126,7 +134,7 @@ static void read_from(struct page *p, const struct review_tenant *n)
         show(p, place->item);
 }
 
-/* What is pending of one actor: at most a hundred. */
+/* The pending reviews of one actor: at most a hundred. */
 static void read_subject(struct page *p)
 {
     struct call *c = p->call;
@@ -155,11 +163,12 @@ void review_list_step(struct shard *s, struct call *c, struct effects *e)
     c->list.total = 0;
     c->list.cut = false;
     if (n == NULL) return;
-    effects_reveal(e, n->mark);
+    effects_reveal(e, n->block);
     if (!str_is_absent(c->list.actor)) p.actor = order_digest(c->list.actor);
     if (!str_is_absent(c->list.action)) p.action = order_digest(c->list.action);
-    p.filtered =
-        p.actor != 0 || p.action != 0 || !str_is_absent(c->list.acting_for) || !c->asker.sees_all;
+    if (!c->requester.sees_all) p.asker = order_digest(c->requester.principal);
+    p.filtered = p.actor != 0 || p.action != 0 || !str_is_absent(c->list.acting_for) ||
+                 !c->requester.sees_all;
 
     size_t all = 0;
     for (unsigned i = 0; i < REVIEW_STATES; i++) all += n->states[i].size;
@@ -167,7 +176,9 @@ void review_list_step(struct shard *s, struct call *c, struct effects *e)
     c->list.reviews = arena_array(c->arena, struct review_facts, p.room + 1);
     p.full = c->list.reviews == NULL;
 
-    if (!c->list.any_state && c->list.state == REVIEW_PENDING && p.actor != 0)
+    check(!c->list.by_deadline || (!c->list.any_state && c->list.state == REVIEW_PENDING));
+    if (!c->list.any_state && c->list.state == REVIEW_PENDING && p.actor != 0 &&
+        !c->list.by_deadline)
         read_subject(&p);
     else if (p.filtered || (p.maybe_overdue && !c->list.any_state))
         read_all(&p, n);
@@ -177,7 +188,7 @@ void review_list_step(struct shard *s, struct call *c, struct effects *e)
     if (p.full && c->list.count == 0) c->err = ERR_OVERLOADED;
 }
 
-/* Of those found only the ids: whoever is told goes on to ask for one. */
+/* Returns only ids: the client then requests one of them. */
 void review_find_step(struct shard *s, struct call *c, struct effects *e)
 {
     const uint32_t room = c->list.limit < CALL_TRACES_MAX ? c->list.limit : CALL_TRACES_MAX;
@@ -191,13 +202,13 @@ void review_find_step(struct shard *s, struct call *c, struct effects *e)
     }
     const struct review_trace *k = review_trace_find(&s->reviews, c->tenant, c->list.trace_id);
     for (unsigned steps = 0; k != NULL && c->list.count < room; k = k->next) {
-        if (++steps > TRACE_WALK_MAX) { /* a trace id that so many share names nobody's review */
+        if (++steps > TRACE_WALK_MAX) { /* a trace id that so many reviews share identifies none */
             c->err = ERR_AMBIGUOUS_TRACE;
             return;
         }
         if (!review_is_visible(k->review, c)) continue;
         c->list.reviews[c->list.count++].id = k->review->facts.id;
-        effects_reveal(e, k->review->mark);
+        effects_reveal(e, k->review->block);
     }
     c->list.total = c->list.count;
 }

@@ -1,22 +1,24 @@
 /* review_step.c - what calls do to a review.
  *
- * Each step: find it and see whether the asker may; where its time is over, expire it first and
- * come again (timers only hint); refuse what its state forbids; put event and delta together;
- * change; tell. ERR_FULL of what is underneath becomes ERR_OVERLOADED: nothing was changed, or it
- * was and cannot be shown (call.h). */
+ * Each step finds the review and checks that the requester may use it. If the review is past its
+ * deadline, the step expires it first and is repeated (timers only give hints). It refuses what the
+ * state forbids, puts event and delta together, changes the state, and adds the effects. ERR_FULL
+ * of a lower layer becomes ERR_OVERLOADED: nothing was changed, or it was and cannot be shown
+ * (call.h). */
 #include "base/check.h"
 #include "base/planted.h"
 #include "spelling/spelling.h"
 #include "shards/inside.h"
+#include "shards/review_people.h"
 
-/* ---- looking ---- */
+/* ---- visibility ---- */
 
-/* A principal is a key's name, and keys of several owners may share one: what one asked is not the
- * other's to see or to use. */
+/* A principal is a key's name, and keys of several owners may share one. A requester must not see
+ * or use what another owner's key requested. */
 bool review_is_visible(const struct review *r, const struct call *c)
 {
     const struct review_facts *f = &r->facts;
-    const struct asker *who = &c->asker;
+    const struct requester *who = &c->requester;
     if (!str_equal(f->tenant, c->tenant)) return false;
     if (who->sees_all) return true;
     if (!str_equal(f->principal, who->principal) || !str_equal(f->owner, who->owner)) return false;
@@ -25,11 +27,11 @@ bool review_is_visible(const struct review *r, const struct call *c)
             str_equal(f->acting_for, who->token_acting_for));
 }
 
-/* Who may look at all of them may use only their own. */
+/* A requester that may see all reviews may still use only its own. */
 static bool asked_for_it(const struct review *r, const struct call *c)
 {
-    struct call own = {.tenant = c->tenant, .asker = c->asker};
-    own.asker.sees_all = false;
+    struct call own = {.tenant = c->tenant, .requester = c->requester};
+    own.requester.sees_all = false;
     return review_is_visible(r, &own);
 }
 
@@ -80,12 +82,12 @@ enum err review_show(const struct review *r, uint64_t now_ms, struct arena *aren
     return ERR_OK;
 }
 
-/* The call's answer is `err`, and the review as it is now. */
+/* Sets the call's result to `err`, and to the review's present state. */
 static void answer(struct review *r, struct call *c, enum err err, struct effects *e)
 {
     enum err shown = review_show(r, c->now_ms, c->arena, &c->review.facts);
     c->err = shown == ERR_OK ? err : ERR_OVERLOADED;
-    effects_reveal(e, r->mark);
+    effects_reveal(e, r->block);
 }
 
 /* ---- moving ---- */
@@ -95,12 +97,10 @@ void review_answer_waiter(struct shard *s, struct review *r, struct call *c, uin
 {
     review_waiter_remove(&s->reviews, c);
     c->err = review_show(r, now_ms, c->arena, &c->review.facts) == ERR_OK ? ERR_OK : ERR_OVERLOADED;
-    c->mark = r->mark;
+    c->block = r->block;
     effects_wake(e, c);
 }
 
-/* The record is made, the review in its new state, and whoever waited for that knows; or nothing
- * is. */
 enum err review_record_move(struct shard *s, struct review *r, const struct review_facts *after,
                             const struct review_happening *h, struct effects *e)
 {
@@ -113,13 +113,13 @@ enum err review_record_move(struct shard *s, struct review *r, const struct revi
     enum err err = review_move(&s->reviews, r, after);
     if (err != ERR_OK) return err;
     effects_record(e, event, delta);
-    shard_mark_review(s, r);
+    shard_note_review(s, r);
     while (r->waiters != NULL) review_answer_waiter(s, r, r->waiters, h->at_ms, e);
     return ERR_OK;
 }
 
-/* The same review without the names and texts of its resolution: those that do not change with a
- * move need not be in its record. */
+/* The same review without the names and texts of its resolution: a record need not contain those
+ * that a move does not change. */
 static struct review_facts nameless(const struct review *r)
 {
     struct review_facts f = r->facts;
@@ -131,14 +131,19 @@ enum err review_expire(struct shard *s, struct review *r, uint64_t now_ms, struc
                        struct effects *e)
 {
     struct review_facts after = nameless(r);
-    struct review_happening h = {.kind = STR("review.expired"), .event = event, .at_ms = now_ms};
+    bool lapses = r->facts.state == REVIEW_APPROVED; /* nothing was done with the approval */
+    struct review_happening h = {.kind = lapses ? STR("review.lapsed") : STR("review.expired"),
+                                 .event = event,
+                                 .at_ms = now_ms};
     check(review_is_overdue(r, now_ms));
     if (after.state == REVIEW_PENDING) after.resolved_ms = now_ms;
     after.state = REVIEW_EXPIRED;
-    return review_record_move(s, r, &after, &h, e);
+    enum err err = review_record_move(s, r, &after, &h, e);
+    if (err == ERR_OK && lapses) s->approvals_lapsed++;
+    return err;
 }
 
-/* Its time is over: that is recorded before the call is looked at again. */
+/* If it is past its deadline, records that before the call continues. */
 static bool expired_first(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
     if (!review_is_overdue(r, c->now_ms) || planted("timer_trusted")) return false;
@@ -151,7 +156,7 @@ static bool expired_first(struct shard *s, struct review *r, struct call *c, str
 
 static enum err closed(enum err err) { return err == ERR_FULL ? ERR_OVERLOADED : err; }
 
-/* Whether what home wrote may be recorded with such a delta. */
+/* Whether the origin's record may be recorded with a delta of this size. */
 static bool record_fits(struct str event, size_t delta)
 {
     check(event.size > 0);
@@ -176,7 +181,7 @@ static size_t pending_now(const struct review_subject *subject, uint64_t now_ms)
     return count;
 }
 
-/* The review that is pending for this very request, or NULL. */
+/* The review that is pending for this same request, or NULL. */
 static struct review *pending_same(const struct review_table *t, const struct call *c)
 {
     const struct review_facts *f = &c->enqueue.facts;
@@ -185,12 +190,24 @@ static struct review *pending_same(const struct review_table *t, const struct ca
     return review_find_same(t, f->tenant, f->principal, f->owner, &c->enqueue.request_plain);
 }
 
+/* An approved one that the origin has not looked at, or NULL. */
+static struct review *approved_same(const struct review_table *t, const struct call *c)
+{
+    const struct review_facts *f = &c->enqueue.facts;
+    const struct review_digest *digests[] = {&f->request, &c->enqueue.request_plain};
+    struct review *r = NULL;
+    for (size_t i = 0; i < 2 && r == NULL; i++)
+        r = review_find_approved(t, f->tenant, f->principal, f->owner, digests[i],
+                                 c->enqueue.approved_below, c->now_ms);
+    return r;
+}
+
 static void enqueue_same(struct review *r, struct call *c, struct effects *e)
 {
     enum err err = review_show(r, c->now_ms, c->arena, &c->enqueue.facts);
     c->err = closed(err);
     c->enqueue.same = err == ERR_OK;
-    effects_reveal(e, r->mark);
+    effects_reveal(e, r->block);
 }
 
 /* Whether the actor may have one more review now. */
@@ -217,6 +234,11 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
         if (!expired_first(s, same, c, e)) enqueue_same(same, c, e);
         return;
     }
+    same = approved_same(&s->reviews, c);
+    if (same != NULL) {
+        enqueue_same(same, c, e);
+        return;
+    }
     c->err = enqueue_admit(s, &f, c->now_ms);
     if (c->err != ERR_OK) return;
 
@@ -235,20 +257,26 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
         if (err != ERR_OK) return;
         effects_record(e, c->records[0], c->spent);
         effects_record(e, c->records[1], delta);
-        shard_mark_review(s, r);
+        shard_note_review(s, r);
     }
 }
 
 /* ---- share ---- */
 
-/* The request's trace id finds the review by the record that says so, and no earlier. Where it is
- * not pending any more, home asks anew. */
+/* Whether it is still what the origin got: a claimed one is about to be redeemed. */
+static bool is_as_told(const struct review *r, enum review_state told)
+{
+    return r != NULL && r->facts.state == told && !r->claimed && !review_state_is_end(told);
+}
+
+/* Only the record of the request makes its trace id find the review. If the review has another state
+ * than the origin was answered, the origin starts over. */
 static void share(struct shard *s, struct call *c, struct effects *e)
 {
     const struct review_facts *f = &c->enqueue.facts;
     struct review *r = review_find(&s->reviews, f->id);
     if (r != NULL && expired_first(s, r, c, e)) return;
-    if (r == NULL || r->facts.state != REVIEW_PENDING) {
+    if (!is_as_told(r, f->state)) {
         c->err = ERR_NOT_FOUND;
         return;
     }
@@ -265,7 +293,7 @@ static void share(struct shard *s, struct call *c, struct effects *e)
         c->err = closed(review_trace_add(&s->reviews, r, f->trace_id));
         if (c->err != ERR_OK) return;
         effects_record(e, c->records[0], planted("trace_unrecorded") ? c->spent : delta);
-        shard_mark_review(s, r);
+        shard_note_review(s, r);
     }
 }
 
@@ -283,69 +311,70 @@ static void wait(struct shard *s, struct review *r, struct call *c, struct effec
 
 /* ---- approve, deny ---- */
 
-/* Separation of duties: whoever asked, or is asked for, may not answer. */
-static bool is_self(const struct review_facts *f, const struct call *c)
+static struct review_resolver resolver_of(const struct call *c)
 {
-    const struct str askers[] = {f->principal, f->owner, f->subject, f->acting_for};
-    const struct str resolvers[] = {c->review.principal, c->review.owner, c->review.by};
-    for (size_t i = 0; i < sizeof askers / sizeof *askers; i++)
-        for (size_t k = 0; k < sizeof resolvers / sizeof *resolvers; k++)
-            if (askers[i].size > 0 && spelling_same(askers[i], resolvers[k])) return true;
-    return false;
+    return (struct review_resolver){
+        .principal = c->review.principal, .owner = c->review.owner, .by = c->review.by};
 }
 
-static const struct review_vote *vote_of(const struct review *r, struct str owner)
+/* Whether a key of this owner has approved. A denial only restricts, so it is refused to the owner
+ * itself, and not to a name that only looks like it. */
+static bool owner_has_voted(const struct review *r, struct str owner)
 {
     for (size_t i = 0; i < r->facts.approval_count; i++)
-        if (spelling_same(r->votes[i].owner, owner)) return &r->votes[i];
-    return NULL;
-}
-
-/* Two approvals take two people: whoever approved by another's key, that of a review page, say, is
- * not one more by their own. */
-static bool has_approved(const struct review *r, const struct call *c)
-{
-    for (size_t i = 0; i < r->facts.approval_count; i++) {
-        const struct review_vote *v = &r->votes[i];
-        if (spelling_same(v->by, c->review.by) || spelling_same(v->by, c->review.owner) ||
-            spelling_same(v->owner, c->review.by))
-            return true;
-    }
+        if (spelling_same(r->votes[i].owner, owner)) return true;
     return false;
 }
 
-/* Whether this outcome is what the same principal, of the same owner and for the same person, brought
- * about before. */
+/* Whether the vote is this call's own: an answer as if it counted, so a name that only looks like
+ * the voter's is another one here. */
+static bool is_own(const struct review_vote *v, const struct call *c)
+{
+    return str_equal(v->principal, c->review.principal) &&
+           spelling_same(v->owner, c->review.owner) && spelling_same(v->by, c->review.by);
+}
+
+static bool has_own(const struct review *r, const struct call *c)
+{
+    for (size_t i = 0; i < r->facts.approval_count; i++)
+        if (is_own(&r->votes[i], c)) return true;
+    return false;
+}
+
+/* Whether this outcome is what the same principal, of the same owner and for the same person,
+ * caused before. */
 static bool repeats(const struct review *r, const struct call *c)
 {
     const struct review_facts *f = &r->facts;
-    if (c->kind == CALL_DENY)
-        return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal) &&
-               spelling_same(f->resolver_owner, c->review.owner) &&
-               spelling_same(f->resolved_by, c->review.by);
-    const struct review_vote *own = vote_of(r, c->review.owner);
+    const struct review_vote denial = {
+        .principal = f->resolver, .owner = f->resolver_owner, .by = f->resolved_by};
+    if (c->kind == CALL_DENY) return f->state == REVIEW_DENIED && is_own(&denial, c);
     bool was_approved = f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED ||
                         (f->state == REVIEW_EXPIRED && f->approval_expires_ms > 0);
-    return (f->state == REVIEW_PENDING || was_approved) && own != NULL &&
-           str_equal(own->principal, c->review.principal) && spelling_same(own->by, c->review.by);
+    return (f->state == REVIEW_PENDING || was_approved) && has_own(r, c);
 }
 
-/* Whether this person may resolve it, as it is. */
+static bool names_fit(const struct call *c)
+{
+    return c->review.principal.size <= NAME_BYTES_MAX && c->review.owner.size <= NAME_BYTES_MAX &&
+           c->review.by.size <= NAME_BYTES_MAX && c->review.note.size <= NOTE_BYTES_MAX;
+}
+
+/* Whether this person may resolve it in its present state. */
 static enum err resolve_admit(const struct review *r, const struct call *c)
 {
     if (r->facts.state != REVIEW_PENDING) return ERR_ALREADY_RESOLVED;
     if (review_meets(r, c->review.meets) == 0) return ERR_WRONG_REVIEWER;
-    if (is_self(&r->facts, c)) return ERR_SELF_REVIEW;
-    if (vote_of(r, c->review.owner) != NULL) return ERR_ALREADY_VOTED;
-    if (c->kind == CALL_APPROVE && has_approved(r, c)) return ERR_ALREADY_VOTED;
+    const struct review_resolver who = resolver_of(c);
+    enum err err = review_asked_by(&r->facts, &who);
+    if (err == ERR_OK && c->kind == CALL_APPROVE) err = review_approved_by(&r->facts, &who);
+    if (err != ERR_OK) return err;
+    if (c->kind != CALL_APPROVE && owner_has_voted(r, who.owner)) return ERR_ALREADY_VOTED;
     if (c->review.principal.size == 0 || c->review.owner.size == 0) return ERR_INTERNAL;
-    if (c->review.principal.size > NAME_BYTES_MAX || c->review.owner.size > NAME_BYTES_MAX ||
-        c->review.by.size > NAME_BYTES_MAX || c->review.note.size > NOTE_BYTES_MAX)
-        return ERR_OUT_OF_RANGE;
-    return ERR_OK;
+    return names_fit(c) ? ERR_OK : ERR_OUT_OF_RANGE;
 }
 
-/* As it is when this person has ended its waiting. */
+/* Its facts after this person has ended its waiting. */
 static struct review_facts resolved(const struct review *r, const struct call *c,
                                     enum review_state state)
 {
@@ -363,7 +392,7 @@ static struct review_facts resolved(const struct review *r, const struct call *c
     return after;
 }
 
-/* The vote is kept and recorded, and where it is the last that was needed, so is the approval. */
+/* Keeps and records the vote and, if it is the last that is needed, the approval. */
 static enum err vote(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
     const struct review_vote v = {.principal = c->review.principal,
@@ -371,16 +400,20 @@ static enum err vote(struct shard *s, struct review *r, struct call *c, struct e
                                   .by = c->review.by,
                                   .note = c->review.note,
                                   .at_ms = c->now_ms,
-                                  .meets = review_meets(r, c->review.meets)};
+                                  .meets = review_meets(r, c->review.meets),
+                                  .key = c->review.key,
+                                  .proof = c->review.proof};
+    const struct review_facts after = resolved(r, c, REVIEW_APPROVED);
+    const bool completes = review_has_quorum(r, &v);
     const struct review_happening h = {.kind = STR("review.approved"),
                                        .event = call_event_id(c),
                                        .at_ms = c->now_ms,
-                                       .key_id = c->asker.key_id,
+                                       .key_id = c->requester.key_id,
                                        .resolved_by = v.by,
+                                       .proof = v.proof,
                                        .note = v.note,
-                                       .count = r->facts.approval_count + 1};
-    const struct review_facts after = resolved(r, c, REVIEW_APPROVED);
-    const bool completes = review_has_quorum(r, &v);
+                                       .count = r->facts.approval_count + 1,
+                                       .expires_ms = completes ? after.approval_expires_ms : 0};
     const size_t most = 2 * DELTA_MOST_BYTES + v.note.size;
     struct str event = review_event(s, e, r, &h);
     struct buf out = effects_buf(e, most);
@@ -397,7 +430,7 @@ static enum err vote(struct shard *s, struct review *r, struct call *c, struct e
         return err;
     }
     effects_record(e, event, delta);
-    shard_mark_review(s, r);
+    shard_note_review(s, r);
     while (completes && r->waiters != NULL) review_answer_waiter(s, r, r->waiters, c->now_ms, e);
     return ERR_OK;
 }
@@ -421,8 +454,9 @@ static void resolve(struct shard *s, struct review *r, struct call *c, struct ef
         struct review_happening h = {.kind = STR("review.denied"),
                                      .event = call_event_id(c),
                                      .at_ms = c->now_ms,
-                                     .key_id = c->asker.key_id,
+                                     .key_id = c->requester.key_id,
                                      .resolved_by = c->review.by,
+                                     .proof = c->review.proof,
                                      .note = c->review.note};
         err = review_record_move(s, r, &after, &h, e);
     }
@@ -433,28 +467,63 @@ static void resolve(struct shard *s, struct review *r, struct call *c, struct ef
 
 static void cancel(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
-    c->review.repeated = r->facts.state == REVIEW_CANCELLED;
+    c->review.repeated =
+        r->facts.state == REVIEW_CANCELLED && r->facts.cancelled_by == REVIEW_BY_REQUESTER;
     if (r->facts.state != REVIEW_PENDING) {
         answer(r, c, c->review.repeated ? ERR_OK : ERR_ALREADY_RESOLVED, e);
         return;
     }
-    c->review.principal = c->asker.principal;
-    c->review.owner = c->review.by = c->asker.owner;
+    c->review.principal = c->requester.principal;
+    c->review.owner = c->review.by = c->requester.owner;
     c->review.note = (struct str){0};
     struct review_facts after = resolved(r, c, REVIEW_CANCELLED);
+    after.cancelled_by = REVIEW_BY_REQUESTER;
     struct review_happening h = {.kind = STR("review.cancelled"),
                                  .event = call_event_id(c),
                                  .at_ms = c->now_ms,
-                                 .key_id = c->asker.key_id,
-                                 .resolved_by = c->asker.owner};
+                                 .key_id = c->requester.key_id,
+                                 .resolved_by = c->requester.owner};
     answer(r, c, closed(review_record_move(s, r, &after, &h, e)), e);
+}
+
+/* ---- revoke ---- */
+
+/* Whether this person may take the approval back. That only denies, so requesters may, too, if they
+ * are among the reviewers. */
+static enum err revoke_admit(const struct review *r, const struct call *c)
+{
+    if (r->facts.state == REVIEW_PENDING) return ERR_NOT_APPROVED;
+    if (r->facts.state != REVIEW_APPROVED) return ERR_ALREADY_RESOLVED;
+    if (review_meets(r, c->review.meets) == 0) return ERR_WRONG_REVIEWER;
+    return names_fit(c) ? ERR_OK : ERR_OUT_OF_RANGE;
+}
+
+static void revoke(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    c->review.repeated =
+        r->facts.state == REVIEW_CANCELLED && r->facts.cancelled_by == REVIEW_BY_REVOCATION;
+    enum err err = c->review.repeated ? ERR_OK : revoke_admit(r, c);
+    if (err == ERR_OK && !c->review.repeated) {
+        struct review_facts after = resolved(r, c, REVIEW_CANCELLED);
+        after.cancelled_by = REVIEW_BY_REVOCATION;
+        struct review_happening h = {.kind = STR("review.cancelled"),
+                                     .event = call_event_id(c),
+                                     .at_ms = c->now_ms,
+                                     .key_id = c->requester.key_id,
+                                     .resolved_by = c->review.by,
+                                     .proof = c->review.proof,
+                                     .rule = STR("review:revoked"),
+                                     .note = c->review.note};
+        err = review_record_move(s, r, &after, &h, e);
+    }
+    answer(r, c, closed(err), e);
 }
 
 /* ---- claim ---- */
 
-/* Of several redemptions of one approval that have limits to count only the first may count: the
- * others would be over by its count. They wait here until it has spent the approval, or not. A
- * claim is in memory only; who made it always spends it or gives it back. */
+/* If several redemptions of one approval have limits to count, only the first may count: with its
+ * count, the others would be over the limit. They wait here until the approval is spent, or not. A
+ * claim is in memory only; the operation that holds it always spends it or gives it back. */
 static void claim(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
     c->review.claimed = r->facts.state == REVIEW_APPROVED && !r->claimed;
@@ -469,7 +538,7 @@ static void claim(struct shard *s, struct review *r, struct call *c, struct effe
     }
 }
 
-/* The next who waits for it has it. */
+/* Passes the claim to the next waiter. */
 static void unclaim(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
     if (r->facts.state != REVIEW_APPROVED) return;
@@ -484,8 +553,8 @@ static void unclaim(struct shard *s, struct review *r, struct call *c, struct ef
 
 /* ---- redeem ---- */
 
-/* The spend, the redemption and the decision are one record: there is no moment at which one is
- * there without the others. */
+/* The spend, the redemption and the decision are one record, so that none exists without the
+ * others. */
 static enum err spend(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
     struct review_facts after = nameless(r);
@@ -507,8 +576,8 @@ static enum err spend(struct shard *s, struct review *r, struct call *c, struct 
     if (err != ERR_OK) return err;
     effects_record(e, c->records[0], delta);
     effects_record(e, c->records[1], (struct str){0});
-    shard_mark_review(s, r);
-    /* Who waited to claim it finds it spent. */
+    shard_note_review(s, r);
+    /* Those that waited to claim it get it as spent. */
     while (r->waiters != NULL) review_answer_waiter(s, r, r->waiters, c->now_ms, e);
     return ERR_OK;
 }
@@ -519,9 +588,9 @@ static void redeem(struct shard *s, struct review *r, struct call *c, struct eff
     const struct retry *retry = &c->review.retry;
     c->review.replayed = false;
     if (!f->is_user && actor_is_suspended(&s->actors, f->tenant, f->subject)) {
-        answer(r, c, ERR_ACTOR_SUSPENDED, e); /* home looked before the kill switch was thrown */
-    } else if (retry->given && f->redemption.size > 0 &&
-               review_digest_equal(&retry->key, &f->retry_key)) {
+        /* the origin checked before the actor was suspended */
+        answer(r, c, ERR_ACTOR_SUSPENDED, e);
+    } else if (f->redemption.size > 0 && retry_has_key(retry, &f->retry_key)) {
         c->review.replayed = retry_has_body(retry, &f->retry_body);
         answer(r, c, c->review.replayed ? ERR_OK : ERR_IDEMPOTENCY_MISMATCH, e);
     } else if (f->state != REVIEW_APPROVED ||
@@ -530,11 +599,11 @@ static void redeem(struct shard *s, struct review *r, struct call *c, struct eff
     } else {
         enum err err = closed(spend(s, r, c, e));
         answer(r, c, err, e);
-        c->err = err; /* what is recorded is so, whether there is room to show it or not */
+        c->err = err; /* the record stays, even if there is no room to show it */
     }
 }
 
-/* ---- all of them ---- */
+/* ---- dispatch ---- */
 
 void review_step(struct shard *s, struct call *c, struct effects *e)
 {
@@ -564,6 +633,7 @@ void review_step(struct shard *s, struct call *c, struct effects *e)
     case CALL_APPROVE:
     case CALL_DENY: resolve(s, r, c, e); return;
     case CALL_CANCEL: cancel(s, r, c, e); return;
+    case CALL_TAKE_BACK: revoke(s, r, c, e); return;
     case CALL_CLAIM: claim(s, r, c, e); return;
     case CALL_REDEEM: redeem(s, r, c, e); return;
     default: check(false);

@@ -1,9 +1,9 @@
-/* review_table.c - the life of a review in memory: opened, voted on, moved, forgotten.
+/* review_table.c - the life of a review in memory: opened, voted on, moved, dropped.
  *
- *   memory first, then change: whatever can fail is done before anything is filed anew
+ *   memory first, then change: everything that can fail is done before any index changes
  *
  * A review and all strings it was opened with are one allocation; votes, resolutions, redemptions
- * and further traces are pieces in a list of its own, and all go with it. */
+ * and further traces are pieces in a list of its own, and are freed with it. */
 #include "shards/review_table.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 enum {
     SCRATCH_FIRST_BYTES = 8 << 10,
     SCRATCH_BYTES_MAX = 1 << 20, /* a requirements list as JSON nodes */
-    FILING_BYTES = 320,          /* about what maps and orders spend on one review */
-    ENDED_WALK_MAX = 64,         /* images loaded in no order are filed nearly by age */
+    FILING_BYTES = 368,          /* about the bytes that maps and orders use for one review */
+    ENDED_WALK_MAX = 64,         /* images loaded in no order are sorted by age only nearly */
 };
 
 struct review_piece {
@@ -64,6 +64,7 @@ void review_table_fini(struct review_table *t)
     map_fini(&t->by_trace);
     map_fini(&t->tenants);
     order_spare_fini(&t->spare);
+    order_spare_fini(&t->deadline_spare);
     if (t->scratch.first != NULL) arena_fini(&t->scratch);
 }
 
@@ -80,7 +81,7 @@ static void *piece_take(struct review_table *t, struct review *r, size_t size)
     return p->bytes;
 }
 
-/* Copies to *to, which moves on; empty is absent. */
+/* Copies to *to and moves it on; empty becomes absent. */
 static struct str text_keep(char **to, struct str text)
 {
     if (text.size == 0) return (struct str){0};
@@ -137,7 +138,7 @@ bool review_has_quorum(const struct review *r, const struct review_vote *more)
 
 /* ---- time ---- */
 
-/* 0: it has not. */
+/* 0: it has not ended. */
 static uint64_t ended_ms(const struct review_facts *f)
 {
     switch (f->state) {
@@ -153,17 +154,6 @@ static uint64_t ended_ms(const struct review_facts *f)
     return 0;
 }
 
-/* Of one that has not ended. */
-static uint64_t deadline_of(const struct review_facts *f)
-{
-    return f->state == REVIEW_PENDING ? f->expires_ms : f->approval_expires_ms;
-}
-
-bool review_is_overdue(const struct review *r, uint64_t now_ms)
-{
-    return !review_state_is_end(r->facts.state) && now_ms >= deadline_of(&r->facts);
-}
-
 static void ended_file(struct review_table *t, struct review *r)
 {
     uint64_t at = ended_ms(&r->facts);
@@ -176,7 +166,7 @@ static void ended_file(struct review_table *t, struct review *r)
     before->next = &r->ended;
 }
 
-/* ---- filing by state ---- */
+/* ---- indexing by state ---- */
 
 static struct order_place place_of(struct review *r)
 {
@@ -184,30 +174,35 @@ static struct order_place place_of(struct review *r)
     return (struct order_place){.ordinal = f->ordinal,
                                 .item = r,
                                 .actor = f->is_user ? 0 : order_digest(f->subject),
-                                .action = order_digest(f->action)};
+                                .action = order_digest(f->action),
+                                .asker = order_digest(f->principal)};
 }
 
-/* Onto the list of its state; order_ready() was true, and `s` is there for a pending one. */
+/* Puts it on the list of its state. order_ready() was true, and one that has not ended has `s`. */
 static void state_file(struct review_table *t, struct review *r, struct review_subject *s)
 {
     struct order_place place = place_of(r);
     order_put(&r->tenant->states[r->facts.state], &t->spare, &place);
     t->count_by_state[r->facts.state]++;
-    if (r->facts.state == REVIEW_PENDING) review_subject_add(s, r);
-    if (review_state_is_end(r->facts.state))
+    if (r->facts.state == REVIEW_PENDING) {
+        place.ordinal = r->deadline_place = review_deadline_position(&r->facts);
+        order_put(&r->tenant->by_deadline, &t->deadline_spare, &place);
+    }
+    if (review_state_is_end(r->facts.state)) {
         ended_file(t, r);
-    else
-        wheel_add(&t->wheel, &r->timer, deadline_of(&r->facts));
+        return;
+    }
+    review_subject_add(s, r);
+    wheel_add(&t->wheel, &r->timer, review_deadline_ms(r));
 }
 
 static void state_unfile(struct review_table *t, struct review *r)
 {
     order_remove(&r->tenant->states[r->facts.state], &t->spare, r->facts.ordinal, r);
+    if (r->facts.state == REVIEW_PENDING)
+        order_remove(&r->tenant->by_deadline, &t->deadline_spare, r->deadline_place, r);
     t->count_by_state[r->facts.state]--;
-    if (r->facts.state == REVIEW_PENDING) {
-        review_subject_remove(t, r);
-        check(map_remove(&t->by_same, r->same_key) == r);
-    }
+    if (r->subject != NULL) review_subject_remove(r);
     link_remove(&r->ended);
     wheel_remove(&t->wheel, &r->timer);
 }
@@ -228,7 +223,7 @@ size_t review_size(const struct review_facts *f)
     return sizeof(struct review) + texts_size(f) + FILING_BYTES;
 }
 
-/* `first`, NUL, the tenant; the tenant's bytes are told too. */
+/* `first`, NUL, the tenant; *ret_tenant is the tenant's bytes. */
 static struct str keyed(char **to, struct str first, struct str tenant, struct str *ret_tenant)
 {
     char *start = *to, *at = start;
@@ -277,15 +272,16 @@ static bool facts_are_sound(const struct review_facts *f)
            (unsigned)f->state < REVIEW_STATES;
 }
 
-/* Everything that finds it but its state; what was filed is taken back where memory runs out. */
+/* Puts it into every index except that of its state; if memory runs out, removes it from all
+ * again. */
 static bool indexes_file(struct review_table *t, struct review *r)
 {
     struct str id = str_of((const char *)r->facts.id.bytes, ID_BYTES);
-    bool pending = r->facts.state == REVIEW_PENDING;
+    bool has_ended = review_state_is_end(r->facts.state);
     if (!map_put(&t->by_id, id, r)) return false;
-    if (!pending || map_put(&t->by_same, r->same_key, r)) {
+    if (has_ended || review_same_file(t, r)) {
         if (str_is_absent(r->facts.trace_id) || review_trace_file(t, r, &r->trace)) return true;
-        if (pending) map_remove(&t->by_same, r->same_key);
+        if (!has_ended) review_same_remove(t, r);
     }
     map_remove(&t->by_id, id);
     return false;
@@ -297,7 +293,9 @@ static enum err file(struct review_table *t, struct review *r)
     struct review_subject *subject = NULL;
     r->tenant = review_tenant_take(t, f->tenant);
     if (r->tenant == NULL || !order_ready(&r->tenant->states[f->state], &t->spare)) return ERR_FULL;
-    if (f->state == REVIEW_PENDING) {
+    if (f->state == REVIEW_PENDING && !order_ready(&r->tenant->by_deadline, &t->deadline_spare))
+        return ERR_FULL;
+    if (!review_state_is_end(f->state)) {
         subject = review_subject_take(t, f->tenant, f->is_user, f->subject);
         if (subject == NULL) return ERR_FULL;
     }
@@ -337,12 +335,15 @@ enum err review_open(struct review_table *t, const struct review_facts *f, struc
     return ERR_OK;
 }
 
-/* ---- forgetting ---- */
+/* ---- dropping ---- */
 
 void review_drop(struct review_table *t, struct review *r)
 {
     check(r->waiters == NULL);
+    struct review_subject *subject = r->subject;
+    if (subject != NULL) review_same_remove(t, r);
     state_unfile(t, r);
+    if (subject != NULL) review_subject_release(t, subject);
     review_traces_remove(t, r);
     check(map_remove(&t->by_id, str_of((const char *)r->facts.id.bytes, ID_BYTES)) == r);
     t->count--;
@@ -389,7 +390,8 @@ enum err review_vote(struct review_table *t, struct review *r, const struct revi
     }
     char *to = piece_take(t, r, v->principal.size + v->owner.size + v->by.size + v->note.size);
     if (to == NULL) return ERR_FULL;
-    r->votes[count] = (struct review_vote){.at_ms = v->at_ms, .meets = v->meets};
+    r->votes[count] = (struct review_vote){
+        .at_ms = v->at_ms, .meets = v->meets, .key = v->key, .proof = v->proof};
     r->votes[count].principal = text_keep(&to, v->principal);
     r->votes[count].owner = text_keep(&to, v->owner);
     r->votes[count].by = text_keep(&to, v->by);
@@ -406,12 +408,13 @@ static bool arrow_exists(enum review_state from, enum review_state to)
     case REVIEW_PENDING:
         return to == REVIEW_APPROVED || to == REVIEW_DENIED || to == REVIEW_EXPIRED ||
                to == REVIEW_CANCELLED;
-    case REVIEW_APPROVED: return to == REVIEW_REDEEMED || to == REVIEW_EXPIRED;
+    case REVIEW_APPROVED:
+        return to == REVIEW_REDEEMED || to == REVIEW_EXPIRED || to == REVIEW_CANCELLED;
     default: return false;
     }
 }
 
-/* Whoever ended its waiting: of an approval, the one with the last vote. */
+/* Keeps the resolver's names: of an approval, those of the last vote. */
 static void resolver_keep(struct review *r, const struct review_facts *after, char **to)
 {
     struct review_facts *own = &r->facts;
@@ -439,18 +442,34 @@ enum err review_move(struct review_table *t, struct review *r, const struct revi
                               after->resolved_by.size + after->note.size + after->redemption.size);
     if (to == NULL || !order_ready(&r->tenant->states[after->state], &t->spare)) return ERR_FULL;
 
-    if (own->state == REVIEW_PENDING) resolver_keep(r, after, &to);
+    struct review_subject *subject = r->subject;
+    if (own->state == REVIEW_PENDING || after->state == REVIEW_CANCELLED)
+        resolver_keep(r, after, &to);
+    if (review_state_is_end(after->state)) review_same_remove(t, r);
     state_unfile(t, r);
     r->claimed = false;
     own->state = after->state;
     own->resolved_ms = after->resolved_ms;
     own->approval_expires_ms = after->approval_expires_ms;
     own->redeemed_ms = after->redeemed_ms;
+    own->cancelled_by = after->cancelled_by;
     own->retry_key = after->retry_key;
     own->retry_body = after->retry_body;
     own->redemption = text_keep(&to, after->redemption);
-    state_file(t, r, NULL);
+    state_file(t, r, subject);
+    review_subject_release(t, subject);
     return ERR_OK;
+}
+
+void review_end_by(struct review_table *t, struct review *r, uint64_t deadline_ms)
+{
+    struct review_facts *own = &r->facts;
+    check(!review_state_is_end(own->state));
+    uint64_t *ends = own->state == REVIEW_PENDING ? &own->expires_ms : &own->approval_expires_ms;
+    if (*ends <= deadline_ms) return;
+    wheel_remove(&t->wheel, &r->timer);
+    *ends = deadline_ms;
+    wheel_add(&t->wheel, &r->timer, *ends);
 }
 
 /* ---- traces ---- */

@@ -1,14 +1,14 @@
-/* revoked.c - one log under a lock, and a table per reactor that needs none.
+/* revoked.c - one log under a lock, and a table per reactor that needs no lock.
  *
- *   append (lock) ──> oldest … newest ──take (lock, only where there is news)──> view
+ *   append (lock) ──> oldest … newest ──take (lock, only if there are new entries)──> view
  *                       \── freed when the slowest cursor has passed it
  *
- * Whether there is news costs a beat one load. Revocations are rare and short, so a lock around the
- * list is plainer than a list without one, and its holders never do more than copy.
+ * A turn checks for new entries with one load. Revocations are rare and short, so a list under a
+ * lock is simpler than one without, and its holders only copy.
  *
- * A view keeps tokens by id until they have expired anyway, and actors as long as they are
- * suspended and for ACTOR_KEPT_MS after they were resumed: until no token from before can live.
- * Each name has its own entry, as it was told; what is asked is answered by those of all its
+ * A view keeps tokens by id until they have expired anyway. It keeps actors while they are
+ * suspended, and for ACTOR_KEPT_MS after they were resumed: until no earlier token can be alive.
+ * Each name has its own entry, in the spelling of the notice. A lookup takes the entries of all its
  * spellings, which are in one run of places. */
 #include "shards/revoked.h"
 
@@ -21,13 +21,14 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/planted.h"
+#include "base/reserve.h"
 #include "spelling/spelling.h"
 
 enum {
     TABLE_FIRST = 64, /* entries; a power of two */
     /* after a resume: longer than any token lives */
     ACTOR_KEPT_MS = (LIMIT_TOKEN_TTL_SECONDS + 60) * 1000,
-    /* of one name, whatever it unfolds to, and a NUL: no character to more than U+FDFA to 33 */
+    /* of one name after case folding, and a NUL: the worst is U+FDFA with 33 */
     FOLD_BYTES = LIMIT_ID_CHARACTERS * 33 + 1,
 };
 
@@ -39,13 +40,13 @@ struct entry {
 };
 
 struct cursor {
-    _Alignas(64) _Atomic uint64_t place; /* all up to here was taken */
+    _Alignas(64) _Atomic uint64_t place; /* all entries up to this one were taken */
 };
 
 struct revoked_log {
     pthread_mutex_t lock;
     struct entry *oldest, *last; /* under the lock */
-    /* place of `last`, or what it was when that was freed */
+    /* position of `last`, or of the last that was freed */
     _Atomic uint64_t newest;
     unsigned readers;
     struct cursor *cursors;
@@ -75,7 +76,7 @@ void revoked_log_destroy(struct revoked_log *l)
     if (l == NULL) return;
     for (struct entry *e = l->oldest, *next; e != NULL; e = next) {
         next = e->next;
-        free(e);
+        reserve_give(e);
     }
     pthread_mutex_destroy(&l->lock);
     free(l->cursors);
@@ -93,8 +94,7 @@ static struct str put(char **to, struct str s)
 
 uint64_t revoked_log_append(struct revoked_log *l, const struct effect_notice *n)
 {
-    struct entry *e = malloc(sizeof *e + n->tenant.size + n->actor.size);
-    check(e != NULL); /* the kill switch may not fail quietly */
+    struct entry *e = reserve_take(sizeof *e + n->tenant.size + n->actor.size);
     char *at = e->bytes;
     e->next = NULL;
     e->notice = *n;
@@ -141,7 +141,7 @@ static void free_passed(struct revoked_log *l)
     while (l->oldest != NULL && l->oldest->place <= passed) {
         struct entry *e = l->oldest;
         l->oldest = e->next;
-        free(e);
+        reserve_give(e);
     }
     if (l->oldest == NULL) l->last = NULL;
 }
@@ -165,12 +165,14 @@ struct stopped {
 struct revoked_view {
     struct revoked_log *log;
     unsigned reader;
-    /* the newest that was taken; there as long as the log's oldest is not newer */
+    /* the newest that was taken; valid while the log's oldest is not newer */
     const struct entry *last;
     struct dead_token *tokens;
     size_t token_places, token_count;
     struct stopped **actors; /* NULL: this place is free */
     size_t actor_places, actor_count;
+    /* for the folded form of long names; kept, because no suspension may be missed */
+    struct arena folds;
 };
 
 struct revoked_view *revoked_view_create(struct revoked_log *l, unsigned reader)
@@ -183,7 +185,8 @@ struct revoked_view *revoked_view_create(struct revoked_log *l, unsigned reader)
     v->token_places = v->actor_places = TABLE_FIRST;
     v->tokens = calloc(TABLE_FIRST, sizeof *v->tokens);
     v->actors = calloc(TABLE_FIRST, sizeof(struct stopped *));
-    if (v->tokens != NULL && v->actors != NULL) return v;
+    arena_init(&v->folds, FOLD_BYTES, FOLD_BYTES);
+    if (v->tokens != NULL && v->actors != NULL && !v->folds.overflow) return v;
     revoked_view_destroy(v);
     return NULL;
 }
@@ -191,13 +194,14 @@ struct revoked_view *revoked_view_create(struct revoked_log *l, unsigned reader)
 void revoked_view_destroy(struct revoked_view *v)
 {
     if (v == NULL) return;
-    for (size_t i = 0; v->actors != NULL && i < v->actor_places; i++) free(v->actors[i]);
+    for (size_t i = 0; v->actors != NULL && i < v->actor_places; i++) reserve_give(v->actors[i]);
     free(v->actors);
     free(v->tokens);
+    arena_fini(&v->folds);
     free(v);
 }
 
-/* Half full at the most afterwards: as large as what is left asks for. */
+/* The size at which the remaining entries fill half of it at most. */
 static size_t places_for(size_t count)
 {
     size_t places = TABLE_FIRST;
@@ -206,8 +210,10 @@ static size_t places_for(size_t count)
 }
 
 static bool crowded(size_t count, size_t places) { return count >= places / 4 * 3; }
+/* A search ends at a free place, so one place always stays free. */
+static bool has_place(size_t count, size_t places) { return count + 1 < places; }
 
-/* Where this id is, or where it would go. Ids end in 80 bits of chance, of which ten say the
+/* The place of this id, or the free one for it. Ids end in 80 bits of chance, ten of which are the
  * slot. */
 static struct dead_token *token_place(const struct revoked_view *v, struct id id)
 {
@@ -226,10 +232,12 @@ static void tokens_rebuild(struct revoked_view *v, uint64_t now_ms)
     size_t places = v->token_places, kept = 0;
     for (size_t i = 0; i < places; i++)
         if (before[i].expires_ms > now_ms) kept++;
+    struct dead_token *larger = calloc(places_for(kept + 1), sizeof *larger);
+    if (larger == NULL && has_place(v->token_count, places)) return;
+    check(larger != NULL); /* the kill switch must not fail silently */
+    v->tokens = larger;
     v->token_places = places_for(kept + 1);
     v->token_count = kept;
-    v->tokens = calloc(v->token_places, sizeof *v->tokens);
-    check(v->tokens != NULL);
     for (size_t i = 0; i < places; i++)
         if (before[i].expires_ms > now_ms) *token_place(v, before[i].id) = before[i];
     free(before);
@@ -237,7 +245,7 @@ static void tokens_rebuild(struct revoked_view *v, uint64_t now_ms)
 
 static void take_token(struct revoked_view *v, const struct effect_notice *n, uint64_t now_ms)
 {
-    if (n->expires_ms <= now_ms) return; /* nobody takes it any more */
+    if (n->expires_ms <= now_ms) return; /* the token has expired */
     if (crowded(v->token_count, v->token_places)) tokens_rebuild(v, now_ms);
     struct dead_token *t = token_place(v, n->token);
     if (t->expires_ms == 0) v->token_count++;
@@ -245,32 +253,19 @@ static void take_token(struct revoked_view *v, const struct effect_notice *n, ui
     t->expires_ms = n->expires_ms;
 }
 
-/* What all spellings of a name have in common. */
-struct fold {
-    struct str text; /* absent: there is no memory for it */
-    char small[LIMIT_ID_CHARACTERS];
-    struct arena arena; /* of a name that is more than its case */
-    bool has_arena;
-};
-
-static void fold_make(struct fold *f, struct str name)
+/* The form that all spellings of a name have in common, valid until the next call; absent: it
+ * cannot be folded. */
+static struct str fold_of(struct revoked_view *v, struct str name, char small[LIMIT_ID_CHARACTERS])
 {
-    f->has_arena = name.size > sizeof f->small || !spelling_is_plain(name);
-    if (f->has_arena) {
-        arena_init(&f->arena, FOLD_BYTES, FOLD_BYTES);
-        f->text = spelling_fold(name, &f->arena);
-        return;
+    if (name.size > LIMIT_ID_CHARACTERS || !spelling_is_plain(name)) {
+        arena_reset(&v->folds);
+        return spelling_fold(name, &v->folds);
     }
     for (size_t i = 0; i < name.size; i++) {
         char c = name.bytes[i];
-        f->small[i] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+        small[i] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
     }
-    f->text = str_of(f->small, name.size);
-}
-
-static void fold_end(struct fold *f)
-{
-    if (f->has_arena) arena_fini(&f->arena);
+    return str_of(small, name.size);
 }
 
 static uint64_t actor_hash(struct str tenant, struct str actor)
@@ -302,15 +297,17 @@ static void actors_rebuild(struct revoked_view *v, uint64_t now_ms)
     size_t places = v->actor_places, kept = 0;
     for (size_t i = 0; i < places; i++)
         if (before[i] != NULL && !is_over(before[i], now_ms)) kept++;
+    struct stopped **larger = calloc(places_for(kept + 1), sizeof(struct stopped *));
+    if (larger == NULL && has_place(v->actor_count, places)) return;
+    check(larger != NULL);
+    v->actors = larger;
     v->actor_places = places_for(kept + 1);
     v->actor_count = kept;
-    v->actors = calloc(v->actor_places, sizeof(struct stopped *));
-    check(v->actors != NULL);
     for (size_t i = 0; i < places; i++) {
         struct stopped *a = before[i];
         if (a == NULL) continue;
         if (is_over(a, now_ms))
-            free(a);
+            reserve_give(a);
         else
             *actor_place(v, a->hash, a->tenant, a->actor) = a;
     }
@@ -320,8 +317,7 @@ static void actors_rebuild(struct revoked_view *v, uint64_t now_ms)
 static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, struct str fold,
                                  const struct effect_notice *n)
 {
-    struct stopped *a = calloc(1, sizeof *a + n->tenant.size + n->actor.size + fold.size);
-    check(a != NULL);
+    struct stopped *a = reserve_take(sizeof *a + n->tenant.size + n->actor.size + fold.size);
     char *at = a->bytes;
     a->hash = hash;
     a->tenant = put(&at, n->tenant);
@@ -331,19 +327,18 @@ static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, struct s
     return a;
 }
 
-/* A resume lets the actor go on, and none of its older tokens. Dead is what was minted before
- * the resume, not before the suspension: while that was on its way to all reactors, one that had
- * not heard of it could mint. */
+/* After a resume the actor may act, but its older tokens stay dead. All tokens from before the
+ * resume are dead, not only those from before the suspension: a reactor that did not know of the
+ * suspension yet could still mint. */
 static void take_actor(struct revoked_view *v, const struct effect_notice *n, uint64_t now_ms)
 {
     if (crowded(v->actor_count, v->actor_places)) actors_rebuild(v, now_ms);
-    struct fold fold;
-    fold_make(&fold, n->actor);
-    check(!str_is_absent(fold.text)); /* nor may this fail quietly */
-    uint64_t hash = actor_hash(n->tenant, fold.text);
+    char small[LIMIT_ID_CHARACTERS];
+    struct str fold = fold_of(v, n->actor, small);
+    check(!str_is_absent(fold)); /* as above */
+    uint64_t hash = actor_hash(n->tenant, fold);
     struct stopped **place = actor_place(v, hash, n->tenant, n->actor);
-    if (*place == NULL) *place = actor_new(v, hash, fold.text, n);
-    fold_end(&fold);
+    if (*place == NULL) *place = actor_new(v, hash, fold, n);
     struct stopped *a = *place;
     a->suspended = n->kind == NOTICE_ACTOR_SUSPENDED;
     a->changed_ms = now_ms;
@@ -378,27 +373,22 @@ bool revoked_view_token(const struct revoked_view *v, struct id token)
     return v->token_count > 0 && token_place(v, token)->expires_ms != 0;
 }
 
-bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct str actor,
+bool revoked_view_actor(struct revoked_view *v, struct str tenant, struct str actor,
                         uint64_t *ret_dead_until_ms)
 {
     *ret_dead_until_ms = 0;
     if (v->actor_count == 0) return false;
-    struct fold fold;
-    fold_make(&fold, actor);
-    if (str_is_absent(fold.text)) { /* it may be anybody */
-        fold_end(&fold);
-        return true;
-    }
+    char small[LIMIT_ID_CHARACTERS];
+    struct str fold = fold_of(v, actor, small);
+    if (str_is_absent(fold)) return true; /* it may be a suspended actor */
     bool suspended = false;
-    uint64_t hash = actor_hash(tenant, fold.text);
+    uint64_t hash = actor_hash(tenant, fold);
     size_t mask = v->actor_places - 1;
     for (size_t i = (size_t)hash & mask; v->actors[i] != NULL; i = (i + 1) & mask) {
         const struct stopped *a = v->actors[i];
-        if (a->hash != hash || !str_equal(a->fold, fold.text) || !str_equal(a->tenant, tenant))
-            continue;
+        if (a->hash != hash || !str_equal(a->fold, fold) || !str_equal(a->tenant, tenant)) continue;
         suspended = suspended || a->suspended;
         if (a->dead_until_ms > *ret_dead_until_ms) *ret_dead_until_ms = a->dead_until_ms;
     }
-    fold_end(&fold);
     return suspended;
 }

@@ -5,7 +5,7 @@
 #define SHARDS_SAVE_H
 
 #include "base/buf.h"
-#include "shards/keeping.h"
+#include "shards/serialize.h"
 
 /* Clears `out` and puts the head; the body follows. */
 void save_begin(struct buf *out, enum shard_object object, unsigned slot, struct str key);

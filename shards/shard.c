@@ -1,7 +1,7 @@
-/* shard.c - one reactor's state: calls are dispatched, time is let pass, marks are kept.
+/* shard.c - one reactor's state: dispatches calls, handles time, remembers blocks.
  *
- * A shard is four tables that know nothing of each other; what a call means across them is in the
- * step files. Nothing here reads a clock or waits. */
+ * A shard is independent tables; the step files connect them. Nothing here reads a clock or
+ * waits. */
 #include "shards/shard.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum {
     SCRATCH_FIRST_BYTES = 64 << 10,
     TICK_OBJECTS_MAX = 256, /* dropped in one tick, so that none takes long */
     TICK_WAITS_MAX = 32,    /* answered in one tick */
-    TICK_RETRY_MS = 1000,   /* after there was no memory to record an expiry */
+    TICK_RETRY_MS = 1000,   /* after an expiry could not be recorded for want of memory */
 };
 
 static size_t share(size_t given, size_t limit, unsigned count)
@@ -33,9 +33,12 @@ struct shard *shard_create(const struct shard_options *options)
     s->signers.rotate_ms = options->rotate_ms;
     token_table_init(&s->tokens, share(options->tokens_max, LIMIT_TOKENS, count));
     limit_table_init(&s->limits, share(options->counters_max, LIMIT_COUNTERS, count));
+    limit_table_init(&s->shadow_limits, share(0, LIMIT_SHADOW_COUNTERS, count));
     review_table_init(&s->reviews, share(options->reviews_max, LIMIT_REVIEWS, count),
                       LIMIT_REVIEW_BYTES / count);
     actor_table_init(&s->actors, share(0, LIMIT_SUSPENDED, count));
+    retry_table_init(&s->retries, share(options->outcomes_max, LIMIT_OUTCOMES, count),
+                     LIMIT_OUTCOME_BYTES / count);
     arena_init(&s->scratch, SCRATCH_FIRST_BYTES, LIMIT_REQUEST_ARENA_BYTES);
     return s;
 }
@@ -45,8 +48,10 @@ void shard_destroy(struct shard *s)
     if (s == NULL) return;
     token_table_fini(&s->tokens);
     limit_table_fini(&s->limits);
+    limit_table_fini(&s->shadow_limits);
     review_table_fini(&s->reviews);
     actor_table_fini(&s->actors);
+    retry_table_fini(&s->retries);
     arena_fini(&s->scratch);
     free(s);
 }
@@ -65,6 +70,9 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
     case CALL_ROTATE: signer_step(s, c, e); return;
     case CALL_COUNT:
     case CALL_UNCOUNT: limit_step(s, c); return;
+    case CALL_RETRY_BEGIN:
+    case CALL_RETRY_KEEP:
+    case CALL_RETRY_DROP: retry_step(s, c, e); return;
     case CALL_ENQUEUE:
     case CALL_SHARE:
     case CALL_REVIEW_GET:
@@ -72,6 +80,7 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
     case CALL_APPROVE:
     case CALL_DENY:
     case CALL_CANCEL:
+    case CALL_TAKE_BACK:
     case CALL_CLAIM:
     case CALL_UNCLAIM:
     case CALL_REDEEM: review_step(s, c, e); return;
@@ -86,29 +95,23 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
     check(false);
 }
 
-static bool asks_every_shard(enum call_kind k)
-{
-    return k == CALL_TOKEN_LIST || k == CALL_REVIEW_LIST || k == CALL_REVIEW_FIND ||
-           k == CALL_ACTOR_LIST || k == CALL_DENY_SPELLINGS;
-}
-
 void shard_step(struct shard *s, struct call *c, struct effects *ret)
 {
-    check(asks_every_shard(c->kind) || shard_owns(s, c->slot));
+    check(call_asks_each_shard(c->kind) || shard_owns(s, c->slot));
     check(c->previous == NULL);
     effects_reset(ret);
-    s->mark_count = 0;
+    s->block_count = 0;
     c->answered = false;
     c->err = ERR_OK;
-    c->mark = 0;
+    c->block = 0;
     dispatch(s, c, ret);
     c->answered = !ret->again && c->previous == NULL;
 }
 
-void shard_recorded(struct shard *s, uint64_t mark)
+void shard_recorded(struct shard *s, uint64_t block)
 {
-    for (size_t i = 0; i < s->mark_count; i++) *s->marks[i] = mark;
-    s->mark_count = 0;
+    for (size_t i = 0; i < s->block_count; i++) *s->blocks[i] = block;
+    s->block_count = 0;
 }
 
 bool shard_may_record(const struct shard *s, const struct call *c)
@@ -123,7 +126,7 @@ bool shard_actor_goes_on(const struct shard *s, struct str tenant, struct str ac
                          uint64_t durable)
 {
     const struct actor *a = actor_find(&s->actors, tenant, actor);
-    return a == NULL || (a->resumed_ms > 0 && a->mark <= durable);
+    return a == NULL || (a->resumed_ms > 0 && a->block <= durable);
 }
 
 bool shard_forget(struct shard *s, struct call *c)
@@ -135,7 +138,7 @@ bool shard_forget(struct shard *s, struct call *c)
 
 /* ---- time ---- */
 
-/* Waits that end without a resolution. */
+/* Ends waits without a resolution. */
 static bool tick_waits(struct shard *s, uint64_t now_ms, struct effects *e)
 {
     struct wheel_entry *due;
@@ -148,7 +151,7 @@ static bool tick_waits(struct shard *s, uint64_t now_ms, struct effects *e)
     return count > 0;
 }
 
-/* Pending reviews of suspended actors that a crash or a lack of memory left behind. */
+/* Ends reviews of suspended actors that remain after a crash or a lack of memory. */
 static bool tick_denials(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *e)
 {
     while (!list_is_empty(&s->actors.to_deny)) {
@@ -181,6 +184,8 @@ static uint64_t next_due(const struct shard *s, uint64_t now_ms)
     next = sooner(next, wheel_next_ms(&s->actors.wheel));
     next = sooner(next, token_table_next_ms(&s->tokens));
     next = sooner(next, limit_table_next_ms(&s->limits));
+    next = sooner(next, limit_table_next_ms(&s->shadow_limits));
+    next = sooner(next, retry_table_next_ms(&s->retries));
     if (shard_owns(s, SIGNER_SLOT)) next = sooner(next, signer_due_ms(&s->signers));
     if (!list_is_empty(&s->actors.to_deny)) next = sooner(next, now_ms + TICK_RETRY_MS);
     return next;
@@ -190,9 +195,11 @@ bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct 
                 uint64_t *ret_next_ms)
 {
     effects_reset(ret);
-    s->mark_count = 0;
+    s->block_count = 0;
     bool more = token_table_prune(&s->tokens, now_ms, TICK_OBJECTS_MAX);
     more = limit_table_prune(&s->limits, now_ms, TICK_OBJECTS_MAX) || more;
+    more = limit_table_prune(&s->shadow_limits, now_ms, TICK_OBJECTS_MAX) || more;
+    more = retry_table_prune(&s->retries, now_ms, TICK_OBJECTS_MAX) || more;
     actor_table_prune(&s->actors, now_ms);
     review_table_prune(&s->reviews, now_ms, TICK_OBJECTS_MAX);
     bool did = tick_waits(s, now_ms, ret);
@@ -207,7 +214,7 @@ bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct 
 bool shard_tick_waits(struct shard *s, uint64_t now_ms, struct effects *ret, uint64_t *ret_next_ms)
 {
     effects_reset(ret);
-    s->mark_count = 0;
+    s->block_count = 0;
     bool did = tick_waits(s, now_ms, ret);
     *ret_next_ms = wheel_next_ms(&s->reviews.waits);
     return did;
@@ -227,10 +234,12 @@ void shard_totals(const struct shard *s, struct shard_totals *ret)
     *ret = (struct shard_totals){.reviews = s->reviews.count,
                                  .reviews_pending = s->reviews.count_by_state[REVIEW_PENDING],
                                  .review_bytes = s->reviews.bytes,
+                                 .approvals_lapsed = s->approvals_lapsed,
                                  .waiters = s->reviews.waiter_count,
                                  .suspended = s->actors.suspended,
                                  .tokens = s->tokens.count,
                                  .counted_tokens = s->tokens.counted,
                                  .token_bytes = s->tokens.bytes,
-                                 .counters = s->limits.by_key.count};
+                                 .counters = s->limits.by_key.count,
+                                 .outcomes = s->retries.by_key.count};
 }

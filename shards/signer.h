@@ -1,13 +1,13 @@
-/* signer.h - which signing keys an engine's tokens may be under: the rotations.
+/* signer.h - which signing keys an engine's tokens may have: the rotations.
  *
  *   made --active_ms--> signing --a younger one's active_ms--> verifying --overlap--> gone
  *      \------------------\--------- a rotation that ends the older ones -----------/
  *
- * A rotation is a number and a salt, journaled; the key itself is derived of the salt and of the
- * engine's pepper (engine/signing.h), so that neither of the two alone gives the key. They belong to
- * slot 0, whose owner alone rotates. The overlap is longer than any token lives, and than a retried
- * mint may ask for its text again. They are not mirrored: an engine that adopts a state begins with
- * a key of its own. */
+ * A rotation is a number and a salt, journaled. The key itself is derived from the salt and the
+ * engine's pepper (engine/signing.h), so that neither of the two alone gives the key. They belong
+ * to slot 0, and only its owner rotates. The overlap is longer than the life of any token, and than
+ * the time in which a retried mint may return its text again. Rotations are not mirrored: an engine
+ * that adopts a state begins with a key of its own. */
 #ifndef SHARDS_SIGNER_H
 #define SHARDS_SIGNER_H
 
@@ -24,26 +24,26 @@ enum {
 };
 
 struct signer_rotation {
-    uint32_t number;    /* rises over all of an engine's life: the Unix second, or one more */
-    uint64_t active_ms; /* from then on it signs */
-    bool ends_older;    /* those before it verify no more */
+    uint32_t number;    /* rises over the engine's whole life: the Unix second, or one more */
+    uint64_t active_ms; /* from this time it signs */
+    bool ends_older;    /* older keys verify no tokens any more */
     uint8_t salt[SIGNER_SALT_BYTES];
 };
 
 struct signer_table {
     struct signer_rotation list[SIGNER_ROTATIONS_MAX]; /* by number */
     size_t count;
-    uint32_t least;     /* below it nothing verifies: some rotation has ended it */
-    uint64_t mark;      /* of the block with the newest record; 0: it was recovered */
-    uint64_t rotate_ms; /* a younger one is made so long after the newest; 0: never */
+    uint32_t least;     /* smaller numbers verify nothing: a rotation has ended them */
+    uint64_t block;     /* of the block with the newest record; 0: it was recovered */
+    uint64_t rotate_ms; /* the next one is made this long after the newest; 0: never */
 };
 
-/* The next one, which is not there yet. `salt` is chance. */
+/* The next rotation, not yet added. `salt` is chance. */
 struct signer_rotation signer_next(const struct signer_table *t, uint64_t now_ms, bool at_once,
                                    const uint8_t salt[SIGNER_SALT_BYTES]);
 /* False: it is full, or the number does not rise. */
 bool signer_add(struct signer_table *t, const struct signer_rotation *r);
-/* Drops those of which no token can live. */
+/* Drops rotations of which no token can be alive. */
 void signer_prune(struct signer_table *t, uint64_t now_ms);
 uint64_t signer_due_ms(const struct signer_table *t); /* of the next one; UINT64_MAX: never */
 

@@ -1,4 +1,4 @@
-/* signer_step.c - signing keys are rotated: on request, and in time; apply, save, load.
+/* signer_step.c - rotates signing keys, on request and by time; apply, save, load.
  *
  *   saved rotations   least (4), then a delta entry ROTATED each */
 #include "shards/inside.h"
@@ -31,7 +31,7 @@ bool signer_add(struct signer_table *t, const struct signer_rotation *r)
     return true;
 }
 
-/* The next one took over not before it was itself in force, whatever the clock did. */
+/* The next rotation took over no earlier than its own active_ms, even if the clock went back. */
 static bool is_over(const struct signer_table *t, uint64_t now_ms)
 {
     if (t->count < 2) return false;
@@ -52,13 +52,13 @@ uint64_t signer_due_ms(const struct signer_table *t)
 {
     if (t->rotate_ms == 0 || t->count == 0) return UINT64_MAX;
     uint64_t due = t->list[t->count - 1].active_ms + t->rotate_ms;
-    return due > SIGNER_LEAD_MS ? due - SIGNER_LEAD_MS : 0; /* told before it signs */
+    return due > SIGNER_LEAD_MS ? due - SIGNER_LEAD_MS : 0; /* verifiers see it before it signs */
 }
 
 /* ---- rotating ---- */
 
 static struct str rotated_event(struct effects *e, const struct signer_rotation *r, struct id id,
-                                uint64_t now_ms, const struct asker *by)
+                                uint64_t now_ms, const struct requester *by)
 {
     char event_id[ID_TEXT];
     id_write("evt_", id, event_id);
@@ -89,7 +89,7 @@ static enum err rotate(struct shard *s, const struct signer_rotation *r, struct 
     if (event.size == 0 || delta.size == 0) return ERR_OVERLOADED;
     if (!signer_add(&s->signers, r)) return ERR_OVERLOADED;
     effects_record(e, event, delta);
-    shard_mark(s, &s->signers.mark);
+    shard_note_block(s, &s->signers.block);
     return ERR_OK;
 }
 
@@ -98,7 +98,7 @@ void signer_step(struct shard *s, struct call *c, struct effects *e)
     signer_prune(&s->signers, c->now_ms);
     struct signer_rotation r =
         signer_next(&s->signers, c->now_ms, c->rotate.at_once, c->rotate.salt);
-    c->err = rotate(s, &r, rotated_event(e, &r, call_event_id(c), c->now_ms, &c->asker), e);
+    c->err = rotate(s, &r, rotated_event(e, &r, call_event_id(c), c->now_ms, &c->requester), e);
     c->rotate.made = r;
 }
 
@@ -109,7 +109,7 @@ bool signer_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct
     chance_take(chance, salt, sizeof salt);
     struct signer_rotation r = signer_next(&s->signers, now_ms, false, salt);
     struct str event = rotated_event(e, &r, id_make(now_ms, chance), now_ms, NULL);
-    if (rotate(s, &r, event, e) != ERR_OK) return false; /* the next tick that is due tries again */
+    if (rotate(s, &r, event, e) != ERR_OK) return false; /* the next due tick tries again */
     effects_notice(e, &(struct effect_notice){.kind = NOTICE_SIGNER_ROTATED});
     return true;
 }

@@ -1,6 +1,6 @@
-/* token_keep.c - tokens out of the journal and of snapshots, and back.
+/* token_keep.c - reads tokens from the journal and from snapshots, and saves them.
  *
- *   saved token   a delta entry MINTED, as the token is now (its uses, its revocation) */
+ *   saved token   a delta entry MINTED, with the token's present uses and revocation */
 #include "shards/inside.h"
 #include "shards/save.h"
 
@@ -27,7 +27,7 @@ static enum err apply_minted(struct token_table *t, const struct delta_entry *e,
     return added(token_add(t, &facts, &retry, &k), f, "a token was minted twice");
 }
 
-/* Whoever it was may have expired and be forgotten: then nothing is left to change. */
+/* The token may have expired and been dropped: then nothing is left to change. */
 enum err token_apply(struct shard *s, const struct delta_entry *e, struct fault *f)
 {
     struct token_table *t = &s->tokens;
@@ -41,7 +41,7 @@ enum err token_apply(struct shard *s, const struct delta_entry *e, struct fault 
             return damaged(f, "a token's use is damaged");
         k = token_find(t, id);
         if (k != NULL && __builtin_add_overflow(k->uses, uses, &k->uses))
-            return damaged(f, "a token was used more often than can be");
+            return damaged(f, "a token was used more often than its limit allows");
         return ERR_OK;
     }
     if (!delta_read_revoked(e->body, &id, &at_ms) || slot_of_id(id) != e->slot || at_ms == 0)

@@ -21,7 +21,7 @@ static enum err show(const struct token *k, struct arena *arena, struct token_fa
 
 static enum err mint_again(const struct token *k, struct call *c, struct effects *e)
 {
-    effects_reveal(e, k->mark);
+    effects_reveal(e, k->block);
     if (!retry_has_body(&c->mint.retry, &token_retry_of(k)->body)) return ERR_IDEMPOTENCY_MISMATCH;
     enum err err = show(k, c->arena, &c->mint.facts);
     if (err != ERR_OK) return err;
@@ -48,11 +48,11 @@ static enum err mint(struct shard *s, struct call *c, struct effects *e)
     enum err err = token_add(&s->tokens, &c->mint.facts, &c->mint.retry, &k);
     if (err != ERR_OK) return err == ERR_FULL ? ERR_OVERLOADED : err;
     effects_record(e, c->records[0], delta);
-    shard_mark_token(s, k);
+    shard_note_token(s, k);
     return ERR_OK;
 }
 
-/* ---- uses: in memory, until the decision's record says so ---- */
+/* ---- uses: in memory, until the decision's record contains them ---- */
 
 static void spend(struct shard *s, struct call *c)
 {
@@ -71,18 +71,18 @@ static void unspend(struct shard *s, struct call *c)
     if (k != NULL && k->uses > 0) k->uses--;
 }
 
-/* ---- look, revoke ---- */
+/* ---- get, revoke ---- */
 
-/* Its tenant's, and the asker's own, or anyone's to who may see them all. One past its time is not
- * there, whether or not a tick has dropped it already. */
+/* A token of the tenant that is the requester's own, or any if it may see all. A token past its
+ * time does not exist, even if no tick has dropped it yet. */
 static enum err find_visible(struct shard *s, const struct call *c, struct token **ret)
 {
     struct token *k = token_find(&s->tokens, c->token.id);
     if (k == NULL || c->now_ms >= k->expires_ms || !str_equal(k->minter->tenant->name, c->tenant))
         return ERR_NOT_FOUND;
     struct id asking;
-    bool own = id_read("key_", c->asker.key_id, &asking) && id_equal(asking, k->minter->key);
-    if (!own && !c->asker.sees_all) return ERR_MISSING_ROLE;
+    bool own = id_read("key_", c->requester.key_id, &asking) && id_equal(asking, k->minter->key);
+    if (!own && !c->requester.sees_all) return ERR_MISSING_ROLE;
     *ret = k;
     return ERR_OK;
 }
@@ -92,7 +92,7 @@ static enum err look(struct shard *s, struct call *c, struct effects *e)
     struct token *k;
     enum err err = find_visible(s, c, &k);
     if (err != ERR_OK) return ERR_NOT_FOUND;
-    effects_reveal(e, k->mark);
+    effects_reveal(e, k->block);
     return show(k, c->arena, &c->token.facts);
 }
 
@@ -110,8 +110,8 @@ static struct str revoked_event(const struct token *k, struct call *c, struct ef
                                    .actor = f.actor,
                                    .acting_for = f.acting_for,
                                    .token_id = str_of(token_id, ID_TEXT),
-                                   .key_id = c->asker.key_id,
-                                   .resolved_by = c->asker.owner,
+                                   .key_id = c->requester.key_id,
+                                   .resolved_by = c->requester.owner,
                                    .mode = STR("live"),
                                    .engine_version = STR(WRIT_VERSION)};
     struct buf out = effects_buf(e, EVENT_MOST_BYTES);
@@ -132,10 +132,10 @@ static enum err revoke(struct shard *s, struct call *c, struct effects *e)
         if (event.size == 0 || delta.size == 0) return ERR_OVERLOADED;
         k->revoked_ms = c->now_ms;
         effects_record(e, event, delta);
-        shard_mark_token(s, k);
+        shard_note_token(s, k);
     }
-    effects_reveal(e, k->mark);
-    /* Told again where it was told before: whoever repeats the call waits for the same. */
+    effects_reveal(e, k->block);
+    /* Published again: a repeated call waits for the same. */
     effects_notice(e, &(struct effect_notice){.kind = NOTICE_TOKEN_REVOKED,
                                               .token = k->id,
                                               .expires_ms = k->expires_ms,
@@ -148,13 +148,13 @@ static enum err revoke(struct shard *s, struct call *c, struct effects *e)
 struct token_filter {
     struct id key; /* unless any_key */
     bool any_key;
-    uint32_t actor, digest, digest_mask; /* what places that match have */
+    uint32_t actor, digest, digest_mask; /* the values that matching places have */
 };
 
 static struct token_filter filter_of(const struct call *c, struct id asking)
 {
     struct token_filter f = {.key = asking,
-                             .any_key = c->asker.sees_all,
+                             .any_key = c->requester.sees_all,
                              .digest = token_digest(asking, c->list.acting_for)};
     if (!f.any_key) f.digest_mask |= TOKEN_DIGEST_OF_KEY;
     if (!str_is_empty(c->list.acting_for)) f.digest_mask |= TOKEN_DIGEST_OF_ACTING_FOR;
@@ -163,7 +163,7 @@ static struct token_filter filter_of(const struct call *c, struct id asking)
     return f;
 }
 
-/* What the place says is enough to pass by most that do not match without looking at them. */
+/* The place's digests rule out most tokens without looking at them. */
 static bool may_match(const struct order_place *p, const struct token_filter *f)
 {
     return (f->actor == 0 || f->actor == p->actor) && (p->action & f->digest_mask) == f->digest;
@@ -184,19 +184,19 @@ static bool matches(const struct token *k, const struct call *c, const struct to
     return str_is_empty(c->list.acting_for) || str_equal(f.acting_for, c->list.acting_for);
 }
 
-/* `total` is that of the page: to tell how many of a million tokens are still good would take a
- * look at each. */
+/* `total` is that of the page: counting the good tokens of a million would mean to look at each. */
 static enum err list(struct shard *s, struct call *c, struct effects *e)
 {
     const struct token_tenant *tenant = map_get(&s->tokens.tenants, c->tenant);
     struct id asking = {0};
     c->list.count = 0;
     c->list.total = 0;
-    if (!c->asker.sees_all && !id_read("key_", c->asker.key_id, &asking)) return ERR_NOT_FOUND;
+    if (!c->requester.sees_all && !id_read("key_", c->requester.key_id, &asking))
+        return ERR_NOT_FOUND;
     c->list.tokens = arena_array(c->arena, struct token_facts, (size_t)c->list.limit + 1);
     if (c->list.tokens == NULL) return ERR_OVERLOADED;
     if (tenant == NULL) return ERR_OK;
-    effects_reveal(e, tenant->mark);
+    effects_reveal(e, tenant->block);
     const struct token_filter filter = filter_of(c, asking);
     struct order_cursor cursor = order_after(&tenant->all, c->list.after);
     for (const struct order_place *p;

@@ -34,8 +34,8 @@ void token_table_fini(struct token_table *t)
 
 /* ---- by id ---- */
 
-/* The last bytes are chance, and nobody's choice: ids are made here. */
-static size_t home_of(const struct token_table *t, struct id id)
+/* The last bytes are chance that no client can choose: the engine makes the ids. */
+static size_t origin_of(const struct token_table *t, struct id id)
 {
     uint64_t hash;
     memcpy(&hash, id.bytes + ID_BYTES - sizeof hash, sizeof hash);
@@ -44,7 +44,7 @@ static size_t home_of(const struct token_table *t, struct id id)
 
 static size_t place_of(const struct token_table *t, struct id id)
 {
-    size_t at = home_of(t, id);
+    size_t at = origin_of(t, id);
     while (t->places[at] != NULL && !id_equal(t->places[at]->id, id))
         at = (at + 1) & (t->capacity - 1);
     return at;
@@ -55,7 +55,7 @@ struct token *token_find(const struct token_table *t, struct id id)
     return t->capacity == 0 ? NULL : t->places[place_of(t, id)];
 }
 
-/* At most three quarters full: each step of a search looks into another token. */
+/* At most three quarters full, because each step of a search reads another token. */
 static bool make_place(struct token_table *t)
 {
     if (t->capacity != 0 && t->count < t->capacity / 4 * 3) return true;
@@ -71,13 +71,13 @@ static bool make_place(struct token_table *t)
     return true;
 }
 
-/* Closes the gap: whatever follows in the same run and may move up, moves up. */
+/* Closes the gap: moves up the later entries of the same run that may move. */
 static void place_clear(struct token_table *t, struct id id)
 {
     size_t mask = t->capacity - 1, hole = place_of(t, id);
     for (size_t i = (hole + 1) & mask; t->places[i] != NULL; i = (i + 1) & mask) {
-        size_t home = home_of(t, t->places[i]->id);
-        if (((i - home) & mask) < ((i - hole) & mask)) continue;
+        size_t origin = origin_of(t, t->places[i]->id);
+        if (((i - origin) & mask) < ((i - hole) & mask)) continue;
         t->places[hole] = t->places[i];
         hole = i;
     }
@@ -139,7 +139,7 @@ static size_t token_size(size_t behind)
     return size < sizeof(struct token) ? sizeof(struct token) : size;
 }
 
-/* As the heap counts it, and its place in the order. */
+/* As the heap counts it, plus its place in the order. */
 static size_t token_bytes(const struct token *k)
 {
     struct token_facts f;
@@ -148,7 +148,7 @@ static size_t token_bytes(const struct token *k)
     return ((size + 15) & ~(size_t)15) + sizeof(struct order_place);
 }
 
-/* When nothing needs it any more. */
+/* When it can no longer be needed. */
 static uint64_t end_of(const struct token *k)
 {
     uint64_t retry_ms = k->retry == TOKEN_RETRY_HELD ? k->issued_ms + TOKEN_RETRY_MS : 0;
@@ -250,7 +250,7 @@ uint32_t token_digest(struct id key, struct str acting_for)
            (str_is_empty(acting_for) ? 0 : order_digest(acting_for) & TOKEN_DIGEST_OF_ACTING_FOR);
 }
 
-/* Whoever held the Idempotency-Key before is a day old: it is the other's now. */
+/* An earlier holder of the Idempotency-Key is a day old, so this token takes the key over. */
 static bool retry_put(struct token_table *t, struct token *k)
 {
     const struct token_retry *kept = token_retry_of(k);
@@ -262,7 +262,7 @@ static bool retry_put(struct token_table *t, struct token *k)
     return true;
 }
 
-/* All that may fail is done: it is put where it belongs. */
+/* Puts it into the indexes; everything that may fail is done. */
 static void token_put(struct token_table *t, struct token *k, struct token_minter *m,
                       const struct token_facts *f)
 {

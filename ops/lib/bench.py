@@ -15,10 +15,10 @@ the requests that were answered. `vs_nginx` is nginx's CPU time per request by t
 the same round: above 1 the engine is the cheaper one. Every figure is the median of the rounds.
 
 Rows over TCP have two floors, too (tests/bench/http_floor.c). "floor" is our HTTP server alone,
-taking the same POSTs and answering a constant behind a gate that opens after each beat. "asked" does
+taking the same POSTs and answering a constant behind a barrier that opens after each turn. "asked" does
 on top of that what is asked of every engine, whatever it decides (asked.h): jsmn reads the body; two
 SHA-256 are taken; as many bytes as a record has go into a block that is hashed and written once a
-beat; as many as an event has are sent once. What is left between that and the gate is all that keys,
+turn; as many as an event has are sent once. What is left between that and the gate is all that keys,
 JSON, policies, the making of records and the way between threads may cost together.
 
   row            durability  connections  depth   gate
@@ -27,17 +27,20 @@ JSON, policies, the making of records and the way between threads may cost toget
   written_c1     written       1           1
   synced_c1      synced        1           1
   pipelined_x16  synced       64          16      3
+  batch_x16      synced       64           1      (16 requests in each POST /v1/authorize/batch; the figures are of one of them)
   unix_c64       written      64           1      (both over a Unix socket)
   traced_c64     written      64           1      (a span of every decision, for a collector that is away)
+  tls_c64        written      64           1      (over TLS 1.3, nginx too)
 
 Each request is a new one: its actor and its arguments carry a serial number, so that no review is
 shared with an earlier request and no actor has a hundred of them pending. A dry run of every call
 tells its outcome beforehand, and one in 16 of what is sent is a call that a person has to look at.
 
 Rows of state (mint, token_first_sight, token_c64, enqueue, wake, limited_local, limited_remote,
-recovery) have no nginx beside them; ops/lib/bench_state.py says what they are. swap_100k replaces 100,000 rules under
-load: ops/lib/bench_swap.py. Those of --stack are with Kafka and PostgreSQL:
-ops/lib/bench_stack.py.
+recovery) have no nginx beside them; ops/lib/bench_state.py says what they are. offered_written and
+offered_synced measure latency at a rate: ops/lib/bench_offered.py. swap_100k replaces 100,000 rules under
+load: ops/lib/bench_swap.py. hook starts the hook of coding agents: ops/lib/bench_hook.py. Those of
+--stack are with Kafka and PostgreSQL: ops/lib/bench_stack.py.
 """
 
 import argparse
@@ -50,6 +53,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import statistics
 import subprocess
 import sys
@@ -59,11 +63,14 @@ import time
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
+import bench_hook  # noqa: E402
+import bench_offered  # noqa: E402
 import bench_stack  # noqa: E402
 import bench_state  # noqa: E402
 import bench_swap  # noqa: E402
 import canonical  # noqa: E402
 import harness  # noqa: E402
+from authority import Authority  # noqa: E402
 
 ROWS = {  # name: durability, connections, depth, over a Unix socket, gate
     "written_c64": ("written", 64, 1, False, 0.75),
@@ -71,10 +78,16 @@ ROWS = {  # name: durability, connections, depth, over a Unix socket, gate
     "written_c1": ("written", 1, 1, False, None),
     "synced_c1": ("synced", 1, 1, False, None),
     "pipelined_x16": ("synced", 64, 16, False, 3.0),
+    "batch_x16": ("synced", 64, 1, False, None),
     "unix_c64": ("written", 64, 1, True, None),
     "traced_c64": ("written", 64, 1, False, None),
+    "tls_c64": ("written", 64, 1, False, None),
 }
+OVER_TLS = ("tls_c64",)
 ENGINE_OPTIONS = {"traced_c64": ("--otlp.url", "http://127.0.0.1:9", "--otlp.sample", "1")}
+BATCHES = {"batch_x16": 16}  # requests in each body
+BATCH_BODY_BYTES = 60 << 10
+NGINX_PIECE_BYTES = 2000
 SEED = 20261120
 BODIES = 20000
 OUTCOME_SHARE = 0.05
@@ -151,6 +164,13 @@ def write_bodies(path, calls, outcomes, chance, count=BODIES, actor_of=None):
             members = list(body.items())
             chance.shuffle(members)
             out.write(json.dumps(dict(members), separators=chance.choice([(",", ":"), (", ", ": ")])) + "\n")
+
+
+def write_batches(path, bodies, size):
+    """The same requests, so many in a body."""
+    lines = bodies.read_text().splitlines()
+    batches = ('{"requests":[' + ",".join(lines[at:at + size]) + "]}" for at in range(0, len(lines) - size + 1, size))
+    path.write_text("".join(batch + "\n" for batch in batches if len(batch) <= BATCH_BODY_BYTES))
 
 
 def outcomes_of(stack, calls):
@@ -236,13 +256,15 @@ class Constant:
 
     path = "/"
 
+    context = None # where it speaks TLS
+
     def __init__(self, *command):
         self.process = subprocess.Popen(["taskset", "-c", "0", *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         harness.eventually(self.answers, f"{command[0]} answers", 10)
 
     def answers(self):
         try:
-            with harness.Wire(("127.0.0.1", self.port)) as wire:
+            with harness.Wire(("127.0.0.1", self.port), tls=self.context) as wire:
                 return wire.post(self.path, {}).status == 200
         except OSError:
             return False
@@ -294,19 +316,23 @@ class Asked(Floor):
 class Nginx(Constant):
     """One worker."""
 
-    def __init__(self, folder, body_bytes):
+    def __init__(self, folder, body_bytes, pair=None):
         self.folder, self.port, self.socket = folder, harness.free_port(), folder / "nginx.sock"
+        self.context = ssl.create_default_context(cafile=str(pair.cert.with_name("authority.pem"))) if pair else None
         self.socket.unlink(missing_ok=True)
-        filling = "a" * max(1, body_bytes - len('{"decision":"allow","x":""}'))
+        # a word of nginx's configuration is at most 4 KiB long
+        pieces, rest = divmod(max(1, body_bytes - len('{"decision":"allow","x":""}')), NGINX_PIECE_BYTES)
+        piece, filling = "a" * NGINX_PIECE_BYTES, "${piece}" * pieces + "a" * rest
         user = "user root;" if os.geteuid() == 0 else ""
+        secure = f" ssl; ssl_certificate {pair.cert}; ssl_certificate_key {pair.key}; ssl_protocols TLSv1.3" if pair else ""
         temporary = " ".join(f"{name}_temp_path {folder}/{name};" for name in
                              ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (folder / "nginx.conf").write_text(
             f"worker_processes 1; daemon off; {user} pid {folder}/nginx.pid; error_log {folder}/nginx.log warn;\n"
             "events { worker_connections 4096; }\n"
             f"http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; {temporary}\n"
-            f" server {{ listen 127.0.0.1:{self.port}; listen unix:{self.socket}; location / {{\n"
-            f"  default_type application/json; return 200 '{{\"decision\":\"allow\",\"x\":\"{filling}\"}}'; }} }} }}\n")
+            f" server {{ listen 127.0.0.1:{self.port}{secure}; listen unix:{self.socket}; location / {{\n"
+            f"  set $piece {piece}; default_type application/json; return 200 '{{\"decision\":\"allow\",\"x\":\"{filling}\"}}'; }} }} }}\n")
         super().__init__("nginx", "-p", folder, "-c", folder / "nginx.conf")
 
 
@@ -323,7 +349,7 @@ def coming_first():
 
 
 def run_load(address, bodies, connections, depth=1, seconds=None, requests=None, key_file=None, serial=0, path=None,
-             statuses=("200",), more=()):
+             statuses=("200",), more=(), items=1):
     """One run of the load generator over one or two files of bodies; what it printed."""
     command = ["taskset", "-c", "1", *coming_first(), str(harness.BIN / "load"), "--address", address,
                "--connections", str(connections), "--pipeline", str(depth), "--serial", str(serial), *map(str, more)]
@@ -340,6 +366,8 @@ def run_load(address, bodies, connections, depth=1, seconds=None, requests=None,
     result = json.loads(done.stdout)
     if set(result["statuses"]) != set(statuses):
         fail(f"not every answer was a {' or '.join(statuses)}: {result['statuses']}")
+    result["replies"] *= items
+    result["req_s"] *= items
     return result
 
 
@@ -354,7 +382,7 @@ class Bench:
         self.serial = 0
         self.rules = 0 # until a stack has started
 
-    def start(self, durability, *engine, platform=(), store_url=None):
+    def start(self, durability, *engine, platform=(), store_url=None, over_tls=False):
         folder = self.folder / "stack"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -363,6 +391,8 @@ class Bench:
                                               "--platform.url", f"unix:{between}", *engine],
                               platform=["--listen.unix", between, *platform],
                               store_url=store_url, engine_prefix=["taskset", "-c", "0"], platform_prefix=["taskset", "-c", "1"])
+        if over_tls:
+            self.secure(stack)
         stack.start()
         self.rules = load_policies(stack, self.calls, self.from_corpus, random.Random(SEED))
         if self.rules < 1000:
@@ -370,9 +400,23 @@ class Bench:
         if self.outcomes is None:
             self.outcomes = outcomes_of(stack, self.calls)
             write_bodies(self.bodies, self.calls, self.outcomes, self.chance)
+            for row, size in BATCHES.items():
+                write_batches(self.bodies_of(row), self.bodies, size)
         (folder / "agent.key").write_text(stack.keys["agent"] + "\n")
         self.serial = 0
         return stack
+
+    def secure(self, stack):
+        """Both the engine and nginx have this pair."""
+        self.authority = Authority(self.folder / "ca")
+        self.pair = self.authority.pair("server")
+        stack.engine.speak_tls(self.authority, self.pair)
+
+    def trust(self, row):
+        return ["--tls-ca", self.authority.cert] if row in OVER_TLS else []
+
+    def bodies_of(self, row):
+        return self.folder / f"{row}.ndjson" if row in BATCHES else self.bodies
 
     def engine_turn(self, stack, address, bodies, *arguments, **options):
         """One run against the engine, until everything is published: what the generator said, and CPU."""
@@ -398,9 +442,10 @@ class Bench:
 
     def engine_round(self, stack, row, seconds):
         unix = ROWS[row][3]
-        address = f"unix:{stack.folder}/engine.sock" if unix else f"127.0.0.1:{stack.engine.port}"
+        address = f"unix:{stack.folder}/engine.sock" if unix else "{}:{}".format(*stack.engine.address)
         _, connections, depth, _, _ = ROWS[row]
-        return self.engine_turn(stack, address, self.bodies, connections, depth, seconds, key_file=stack.folder / "agent.key")
+        return self.engine_turn(stack, address, self.bodies_of(row), connections, depth, seconds, key_file=stack.folder / "agent.key", more=self.trust(row),
+                                path="/v1/authorize/batch" if row in BATCHES else None, items=BATCHES.get(row, 1))
 
     def request_bytes(self, stack, result):
         """Of a record, its event and what outputHash is of: means over the requests of this turn."""
@@ -419,20 +464,21 @@ class Bench:
         address = f"unix:{server.socket}" if ROWS[row][3] else f"127.0.0.1:{server.port}"
         before = cpu_ns(server.pids())
         _, connections, depth, _, _ = ROWS[row]
-        result = run_load(address, self.bodies, connections, depth, seconds, path=server.path,
-                          key_file=self.folder / "stack" / "agent.key", serial=self.serial)
+        result = run_load(address, self.bodies_of(row), connections, depth, seconds, path=server.path,
+                          key_file=self.folder / "stack" / "agent.key", serial=self.serial, more=self.trust(row),
+                          items=BATCHES.get(row, 1))
         result["cpu_us"] = (cpu_ns(server.pids()) - before) / 1000 / result["replies"]
         return result
 
     def measure(self, row):
         seconds, rounds, is_unix = self.options.seconds, self.options.rounds, ROWS[row][3]
-        stack = self.start(ROWS[row][0], *ENGINE_OPTIONS.get(row, ()))
+        stack = self.start(ROWS[row][0], *ENGINE_OPTIONS.get(row, ()), over_tls=row in OVER_TLS)
         servers = {}
         try:
             warm = self.engine_round(stack, row, min(seconds, 0.5))
-            body_bytes = round(warm["body_bytes"] / warm["replies"])
-            servers = {"nginx": Nginx(self.folder, body_bytes)}
-            if not is_unix:
+            body_bytes = round(warm["body_bytes"] / warm["replies"] * BATCHES.get(row, 1))
+            servers = {"nginx": Nginx(self.folder, body_bytes, self.pair if row in OVER_TLS else None)}
+            if not is_unix and row not in BATCHES and row not in OVER_TLS:
                 servers["floor"] = Floor(body_bytes)
                 servers["asked"] = Asked(self.folder, body_bytes, self.request_bytes(stack, warm))
             self.constant_round(servers["nginx"], row, 0.2)
@@ -545,7 +591,7 @@ def micro_benchmarks():
 
 def main():
     parser = argparse.ArgumentParser(prog="ops/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_stack.ROWS],
+    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_offered.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS, *bench_stack.ROWS],
                         help="only this row (may be repeated)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="of load in each turn")
@@ -576,12 +622,14 @@ def main():
     bench = Bench(options, options.data.resolve())
     start = time.monotonic()
     rows = []
-    wanted = options.row or (bench_stack.ROWS if options.stack else [*ROWS, *bench_state.ROWS, *bench_swap.ROWS])
+    wanted = options.row or (bench_stack.ROWS if options.stack else [*ROWS, *bench_offered.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS])
     for row in (name for name in ROWS if name in wanted):
         rows.append(bench.measure(row))
         print(f"{row}: {rows[-1]['cpu_us']} us of CPU a request, {rows[-1]['vs_nginx']} of nginx's", file=sys.stderr)
+    offered_rows = bench_offered.measure(bench, [name for name in bench_offered.ROWS if name in wanted], sys.modules[__name__])
     state_rows, memory = bench_state.measure(bench, [name for name in bench_state.ROWS if name in wanted], sys.modules[__name__])
     swap_rows = bench_swap.measure(bench, [name for name in bench_swap.ROWS if name in wanted], sys.modules[__name__])
+    hook_rows = bench_hook.measure(bench, [name for name in bench_hook.ROWS if name in wanted], sys.modules[__name__])
     stack_rows = bench_stack.measure(bench, [name for name in bench_stack.ROWS if name in wanted], sys.modules[__name__])
     about = {"processor": processor(), "cores": os.cpu_count(), "kernel": machine.release(), "file_system": kind,
              "rules": bench.rules, "state_size": options.state_size, "traffic": "corpus of tool calls" if bench.from_corpus else "seeded generator",
@@ -591,14 +639,16 @@ def main():
     if rows:
         print_table(rows)
         print_threads(rows)
+    bench_offered.print_table(offered_rows)
     bench_state.print_table(state_rows, memory)
     bench_swap.print_table(swap_rows)
+    bench_hook.print_table(hook_rows)
     bench_stack.print_table(stack_rows)
     micro = {} if options.no_micro or options.stack else micro_benchmarks()
     print(f"\n{time.monotonic() - start:.0f} seconds", file=sys.stderr)
     shutil.rmtree(options.data / "stack", ignore_errors=True)
 
-    document = json.dumps({"rows": rows + state_rows + swap_rows + stack_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
+    document = json.dumps({"rows": rows + offered_rows + state_rows + swap_rows + hook_rows + stack_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
     if quiet:
         print(document, file=stdout)
     elif options.json:

@@ -2,7 +2,7 @@
 
     ops/test                 everything, each fault in a short form (minutes)
     ops/test --long          the full counts; resumable (hours)
-    ops/test --only NAME     unit, tidy, conformance, e2e or integration alone
+    ops/test --only NAME     unit, tidy, conformance, clients, e2e, integration or coding alone
     ops/test --build DIR     tests the programs of this build directory, as it is
 
 The C tests run under ctest and their cmocka cases are counted one by one; the tests of whole
@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -175,24 +176,13 @@ def pytest(folder, name, paths, environment=None, arguments=(), aside=False):
 # ---- the short run ----
 
 
-# Tests that wait more than they compute have lanes of their own, each about as long as what is left of its folder.
-LANES = {
-    "e2e": {"waiting": ["test_network.py", "test_policies_dir.py", "test_races.py", "test_run.py", "test_survival.py", "test_tokens.py", "test_traces.py", "test_walk.py"]},
-    "integration": {"kafka": ["test_kafka.py", "test_kafka_security.py"], "servers": ["test_postgres.py", "test_stack_faults.py"]},
-}
+# How many processes share the files of a folder. Many tests wait, so there are more of them than processors.
+PROCESSES = {"e2e": 4, "clients": 2, "integration": 4}
 
 
-def lanes(only):
-    """What runs side by side: every file of these folders, or of the one that is wanted, is in one lane."""
-    found = {}
-    for folder, apart in LANES.items():
-        if only not in (None, folder):
-            continue
-        files = sorted(path.name for path in (TOP / "tests" / folder).glob("test_*.py"))
-        elsewhere = sum(apart.values(), [])
-        for lane, names in [*apart.items(), (folder, [name for name in files if name not in elsewhere])]:
-            found[lane] = [f"tests/{folder}/{name}" for name in names]
-    return found
+def folder_of_tests(folder, name):
+    files = sorted(f"tests/{name}/{path.name}" for path in (TOP / "tests" / name).glob("test_*.py"))  # those of folders within are for --long
+    return pytest(folder, name, files, arguments=["-n", str(PROCESSES[name]), "--dist", "loadfile"], aside=True)
 
 
 def short(only, folder):
@@ -206,9 +196,11 @@ def short(only, folder):
     for name in ("tidy", "conformance"):
         if only in (None, name):
             total.add(pytest(folder, name, [f"tests/{name}"]))
-    wanted = lanes(only)
-    with concurrent.futures.ThreadPoolExecutor(len(wanted) or 1) as pool:
-        for counts in pool.map(lambda lane: pytest(folder, lane, wanted[lane], aside=len(wanted) > 1), wanted):
+    if only == "coding":
+        return coding(folder)
+    wanted = [name for name in PROCESSES if only in (None, name)]
+    with concurrent.futures.ThreadPoolExecutor(len(PROCESSES)) as pool:
+        for counts in pool.map(lambda name: folder_of_tests(folder, name), wanted):
             total.add(counts)
     return total
 
@@ -241,15 +233,33 @@ def long_kills():
     folder = build("dev")
     if folder is None:
         return Counts(failed=1)
-    return pytest(folder, "kills", ["tests/e2e/test_survival.py"], {"WRIT_LONG": "1"}, ["-s"])
+    return pytest(folder, "kills", ["tests/e2e/test_survival.py", "tests/e2e/test_notify.py"], {"WRIT_LONG": "1"}, ["-s"])
 
 
 def long_journal_faults():
     folder = build("dev")
     if folder is None:
         return Counts(failed=1)
-    apart = [f"--ignore=tests/integration/test_{name}.py" for name in ("faults", "stack_faults", "planted")]  # steps of their own
+    apart = [f"--ignore=tests/integration/test_{name}.py" for name in ("damaged", "faults", "stack_faults", "planted")]  # steps of their own
     return pytest(folder, "journal-faults", ["tests/integration"], {"WRIT_LONG": "1"}, ["-s", *apart])
+
+
+def long_tls():
+    """A minute of reloads and ten seconds of handshakes; then the tests of HTTP once more, over TLS."""
+    folder = build("dev")
+    if folder is None:
+        return Counts(failed=1)
+    own = pytest(folder, "tls", ["tests/e2e/test_tls.py"], {"WRIT_LONG": "1"}, ["-s"])
+    # these look at the socket itself: they close half of it, or count connections that are refused before a handshake
+    of_sockets = "half_closed or slow_head or nobody_known or silent_are_bounded or what_is_forwarded or engines_that_wait"
+    own.add(pytest(folder, "http-over-tls", ["tests/e2e/test_http.py"], {"WRIT_TLS": "1"}, ["-k", f"not ({of_sockets})"]))
+    return own
+
+
+def long_damaged():
+    """1,000 damaged copies of a data directory: each refused with a reason, or answered right."""
+    folder = build("dev")
+    return pytest(folder, "damaged", ["tests/integration/test_damaged.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
 
 
 def long_faults():
@@ -308,10 +318,58 @@ def long_races():
     return pytest(folder, "races", ["tests/e2e/test_races.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
 
 
+def long_retries():
+    """200 kills among agents that retry, for each of their behaviours."""
+    folder = build("dev")
+    paths = ["tests/e2e/test_retries.py", "tests/e2e/test_retrying_agents.py"]
+    return pytest(folder, "retries", paths, {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
+
+
 def long_walks():
     """160,000 calls by chance, each answer held against the model."""
     folder = build("dev")
     return pytest(folder, "walks", ["tests/e2e/test_walk.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
+
+
+def long_agents():
+    """The client libraries in full counts, and the example agents of clients/ with the frameworks that they are made for."""
+    folder = build("dev")
+    return pytest(folder, "agents", ["tests/clients"], {"WRIT_LONG": "1"}) if folder else Counts(failed=1)
+
+
+def coding(folder):
+    """Real coding agents behind the hook. Installs them into build/agents with npm: a gigabyte, kept for the next run."""
+    agents = json.loads((TOP / "tests" / "coding" / "agents.json").read_text())
+    if shutil.which("npm") is None:
+        say("SKIP coding: npm is not installed, so there are no coding agents")
+        return Counts(skipped=len(agents))
+    for name, package in agents.items():
+        place = TOP / "build" / "agents" / name
+        mark = place / "installed"
+        if mark.exists() and mark.read_text() == package:
+            continue
+        if run(["npm", "install", "--no-audit", "--no-fund", "--prefix", place, package]) != 0:
+            say(f"FAIL coding: npm cannot install {package}")
+            return Counts(failed=1)
+        mark.write_text(package)
+    return pytest(folder, "coding", ["tests/coding"], {"WRIT_LONG": "1"}, ["-s"])
+
+
+def long_coding():
+    folder = build("dev")
+    return coding(folder) if folder else Counts(failed=1)
+
+
+def long_documents():
+    """The pages of docs/ that need running programs, as printed."""
+    folder = build("dev")
+    return pytest(folder, "documents", ["tests/e2e/test_docs.py"], {"WRIT_LONG": "1"}) if folder else Counts(failed=1)
+
+
+def long_console():
+    """The console, with what a reader needs for 20 reviews printed."""
+    folder = build("dev")
+    return pytest(folder, "console", ["tests/e2e/test_console.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
 
 
 def long_races_tsan():
@@ -388,11 +446,11 @@ def long_fuzz(folder, target):
 def fingerprint():
     """A digest of every source: results of other sources prove nothing about these."""
     digest = hashlib.sha256()
-    roots = ["src", "shards", "pipeline", "tests", "ops", "cmake", "schemas", "CMakeLists.txt", "CMakePresets.json"]
+    roots = ["src", "shards", "pipeline", "tests", "ops", "cmake", "schemas", "docs", "clients", "README.md", "CMakeLists.txt", "CMakePresets.json"]
     for root in roots:
         path = TOP / root
         for file in sorted([path] if path.is_file() else path.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
+            if file.is_file() and not {"__pycache__", "node_modules"} & set(file.parts):
                 digest.update(str(file.relative_to(TOP)).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
@@ -422,9 +480,9 @@ def long():
             temporary.write_text(json.dumps(state, indent=1))
             temporary.replace(state_file)
 
-    steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
+    steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults), ("tls", long_tls), ("damaged", long_damaged),
              ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("masks", long_masks), ("shadow", long_shadow), ("limits", long_limits), ("planted", long_planted),
-             ("state", long_state), ("races", long_races), ("walks", long_walks), ("races_tsan", long_races_tsan),
+             ("state", long_state), ("races", long_races), ("retries", long_retries), ("walks", long_walks), ("agents", long_agents), ("coding", long_coding), ("documents", long_documents), ("console", long_console), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan), ("cel", long_cel)]
     for name, step in steps:
         if is_done(name):
@@ -457,7 +515,7 @@ def main():
     parser = argparse.ArgumentParser(prog="ops/test", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="run the full counts (resumable)")
-    parser.add_argument("--only", choices=["unit", "tidy", "conformance", "e2e", "integration"])
+    parser.add_argument("--only", choices=["unit", "tidy", "conformance", "clients", "e2e", "integration", "coding"])
     parser.add_argument("--build", type=pathlib.Path, help="test this build directory, as it is")
     arguments = parser.parse_args()
     start = time.monotonic()

@@ -1,9 +1,9 @@
-/* consume.c - the consumer's thread: beat, take, store; and what to do when one of them fails.
+/* consume.c - the consumer's thread: heartbeat, take, store, and recovery when one of them fails.
  *
- * A partition is read from the offset that the store has when it becomes ours. It is stopped and
- * begun again, from the store's offset, whenever something is wrong with it: so there is one way to
- * recover, used all the time. Messages that were fetched for a partition that is no longer ours, or
- * before the offset that is expected, are dropped here. */
+ * When this platform gets a partition, it reads from the offset in the store. After any problem
+ * with a partition, reading stops and begins again from the store's offset. So there is only one
+ * way to recover, and it is used all the time. Fetched messages are dropped here if their partition
+ * belongs to another platform now, or if they are before the expected offset. */
 #include "pipeline/ingest/consume.h"
 
 #include <pthread.h>
@@ -18,27 +18,30 @@
 #include "base/world.h"
 #include "pipeline/ingest/consumer_store.h"
 #include "pipeline/ingest/intake.h"
-#include "pipeline/ingest/store_inside.h"
+#include "store/store_inside.h"
 
 enum {
     TAKE_MS = 100,
-    AGAIN_MS = 1000, /* a partition in trouble is begun again after so long */
-    /* and not believed to be well for so long, unless something of it is stored */
+    AGAIN_MS = 1000, /* delay before a failed partition is started again */
+    /* and the time after which it counts as healthy, unless something of it is stored */
     STUCK_MS = 30000,
-    LOOK_MS = 10000, /* how often the topic's partitions are counted */
+    LOOK_MS = 10000,           /* how often the topic's partitions are counted */
+    STORE_MESSAGES_LEAST = 64, /* in one transaction */
+    STORE_MESSAGES_MOST = CONSUME_MESSAGES_MAX,
+    STORE_LONG_MS = 150, /* a transaction that took longer is followed by one of half the size */
     STORE_WAIT_FIRST_MS = 20,
     STORE_WAIT_MOST_MS = 1000,
 };
 _Static_assert((int)TOPIC_PARTITIONS_MAX <= (int)LEASE_PARTITIONS_MAX, "all are read");
 
-struct reading { /* of one partition that is ours */
+struct reading { /* one partition of this platform */
     bool started;
-    bool gone; /* its offset is: the bounds are to be asked */
-    /* It could not be read a while ago, and nothing was stored since: until then that is told, though
-     * it is being read again. 0: it was not so. */
+    bool gone; /* its offset does not exist any more: get the bounds */
+    /* The partition could not be read recently, and nothing was stored since. Until this time that
+     * is reported, although it is being read again. 0: no failure. */
     uint64_t stuck_until_ms;
-    uint64_t next;     /* the next offset to store, as the store has it */
-    uint64_t again_ms; /* not before */
+    uint64_t next;     /* the next offset to store, as in the store */
+    uint64_t again_ms; /* not started again before */
 };
 
 struct consumer {
@@ -50,13 +53,17 @@ struct consumer {
     struct message messages[CONSUME_MESSAGES_MAX];
     struct message troubles[LEASE_PARTITIONS_MAX]; /* of a take, the first of each partition */
     bool is_troubled[LEASE_PARTITIONS_MAX];
+    /* Stopped since the take began: their messages are not stored, even if they have started
+     * again. */
+    bool is_given_up[LEASE_PARTITIONS_MAX];
     struct metrics_sheet *sheet;
     uint64_t beat_due_ms, look_due_ms;
     bool topic_is_there; /* at the last look */
+    size_t slice;        /* the limit of messages of the next transaction */
     pthread_t thread;
     _Atomic bool stopping;
-    _Atomic uint64_t writing_since_ns; /* what is in hand to the store; 0: nothing */
-    pthread_mutex_t lock;              /* of what follows */
+    _Atomic uint64_t writing_since_ns; /* start of the current transaction; 0: none */
+    pthread_mutex_t lock;              /* protects the following members */
     struct consumer_status status;
 };
 
@@ -73,7 +80,7 @@ static void rest(struct consumer *c, uint64_t ms)
 
 /* ---- status ---- */
 
-/* What is wrong, or "" = nothing any more. Logged when it is news. */
+/* Sets the present problem ("": none), and logs it if it is new. */
 static void say(struct consumer *c, const char *text)
 {
     pthread_mutex_lock(&c->lock);
@@ -114,7 +121,7 @@ static void tell_numbers(struct consumer *c)
 {
     uint32_t owned = 0;
     uint64_t lag = 0, now = monotonic_ms();
-    bool all_read = true; /* or there is nothing to be read */
+    bool all_read = true; /* also if there is nothing to read */
     for (uint32_t i = 0; i < c->lease.partition_count; i++) {
         if (!lease_is_mine(&c->lease, i)) continue;
         uint64_t end = c->source->heard_end(c->source->state, i);
@@ -138,12 +145,15 @@ static void tell_numbers(struct consumer *c)
 static void stop_reading(struct consumer *c, uint32_t partition)
 {
     struct reading *r = &c->readings[partition];
-    if (r->started) c->source->stop(c->source->state, partition);
+    if (r->started) {
+        c->source->stop(c->source->state, partition);
+        c->is_given_up[partition] = true;
+    }
     *r = (struct reading){0};
 }
 
-/* The offset is gone: read on from the earliest there is, and have the streams send what they
- * can. */
+/* The offset does not exist any more: read on from the earliest offset, and request replays from
+ * the streams. */
 static enum err start_over(struct consumer *c, uint32_t partition, struct fault *f)
 {
     struct reading *r = &c->readings[partition];
@@ -165,7 +175,7 @@ static enum err start_over(struct consumer *c, uint32_t partition, struct fault 
     log_text(
         LOG_ERROR, "consume_offset_gone",
         "partition %u of %s has offsets %llu to %llu, but %llu is the next to read: the topic was deleted, truncated or has "
-        "expired. Reading on from %llu; %llu streams are asked for what may be missing",
+        "expired. Reading continues from %llu; %llu streams are asked to send again the records that may be missing",
         partition, c->topic, (unsigned long long)low, (unsigned long long)high,
         (unsigned long long)r->next, (unsigned long long)low, (unsigned long long)asked);
     r->next = low;
@@ -196,7 +206,7 @@ static void start_reading(struct consumer *c, uint32_t partition)
         r->started = true;
         return;
     }
-    if (err == ERR_PRECONDITION_FAILED) { /* or it was moved, and the answer was lost */
+    if (err == ERR_PRECONDITION_FAILED) { /* or this program moved it, and the answer was lost */
         lost(c, partition, &f);
         return;
     }
@@ -204,7 +214,7 @@ static void start_reading(struct consumer *c, uint32_t partition)
     failed(c, f.text);
 }
 
-/* Reads what is ours and nothing else. */
+/* Starts the partitions of this platform and stops all others. */
 static void follow_lease(struct consumer *c)
 {
     uint64_t now = monotonic_ms();
@@ -231,20 +241,20 @@ static void count_partitions(struct consumer *c)
         return;
     }
     if (count > LEASE_PARTITIONS_MAX) count = LEASE_PARTITIONS_MAX;
-    c->lease.partition_count = count; /* a topic that is away keeps what was known of it */
+    c->lease.partition_count = count; /* if the topic is missing, its known partitions stay */
 }
 
-static void beat(struct consumer *c)
+static void heartbeat(struct consumer *c)
 {
     struct fault f = {0};
     uint64_t now = monotonic_ms();
     if (now < c->beat_due_ms) return;
     count_partitions(c);
     begin_writing(c);
-    enum err err = consumer_store_beat(c->intake.store, c->intake.topic, &c->lease, monotonic_ms(),
-                                       world_now_ms(), &f);
+    enum err err = consumer_store_heartbeat(c->intake.store, c->intake.topic, &c->lease,
+                                            monotonic_ms(), world_now_ms(), &f);
     end_writing(c);
-    c->beat_due_ms = monotonic_ms() + LEASE_BEAT_MS;
+    c->beat_due_ms = monotonic_ms() + LEASE_HEARTBEAT_MS;
     if (err != ERR_OK) {
         failed(c, f.text);
         return;
@@ -286,20 +296,23 @@ static struct offset_move *move_of(struct offset_move *moves, size_t *count, uin
     return &moves[(*count)++];
 }
 
-/* Keeps what is to be stored, in order, at the front of the messages; and
- * says how far offsets move. */
-static size_t sift(struct consumer *c, size_t count, struct offset_move *moves, size_t *ret_moves)
+/* Moves the messages to be stored, in order, to the front, and computes the moves of the
+ * offsets. */
+static size_t sift(struct consumer *c, struct message *messages, size_t count,
+                   struct offset_move *moves, size_t *ret_moves)
 {
     size_t kept = 0;
     *ret_moves = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct message *m = &c->messages[i];
-        if (m->partition >= LEASE_PARTITIONS_MAX || !c->readings[m->partition].started) continue;
+        const struct message *m = &messages[i];
+        if (m->partition >= LEASE_PARTITIONS_MAX || !c->readings[m->partition].started ||
+            c->is_given_up[m->partition])
+            continue;
         struct offset_move *move =
             move_of(moves, ret_moves, m->partition, c->readings[m->partition].next);
         if (m->offset < move->to) continue;
         move->to = m->offset + 1;
-        c->messages[kept++] = *m;
+        messages[kept++] = *m;
     }
     size_t moved = 0;
     for (size_t i = 0; i < *ret_moves; i++)
@@ -308,13 +321,13 @@ static size_t sift(struct consumer *c, size_t count, struct offset_move *moves, 
     return kept;
 }
 
-/* Until they are stored, are somebody else's, or the end has come. */
-static void store_messages(struct consumer *c, size_t count)
+/* Until the messages are stored, belong to another platform, or the thread must end. */
+static void store_messages(struct consumer *c, struct message *messages, size_t count)
 {
     struct offset_move moves[LEASE_PARTITIONS_MAX];
-    struct message_batch batch = {.messages = c->messages, .count = count, .moves = moves};
+    struct message_batch batch = {.messages = messages, .count = count, .moves = moves};
     uint64_t wait_ms = STORE_WAIT_FIRST_MS;
-    while ((batch.count = sift(c, batch.count, moves, &batch.move_count)) > 0 &&
+    while ((batch.count = sift(c, messages, batch.count, moves, &batch.move_count)) > 0 &&
            !atomic_load(&c->stopping)) {
         struct fault f = {0};
         uint32_t partition = 0;
@@ -335,12 +348,12 @@ static void store_messages(struct consumer *c, size_t count)
         failed(c, f.text);
         rest(c, wait_ms);
         wait_ms = wait_ms * 2 < STORE_WAIT_MOST_MS ? wait_ms * 2 : STORE_WAIT_MOST_MS;
-        beat(c); /* so that the lease holds, if it can */
+        heartbeat(c); /* renews the lease, if possible */
     }
 }
 
-/* One for each partition: a source has stopped it, and only we begin it again. That its offset is
- * gone says more than anything else. */
+/* One for each partition: the source has stopped it, and only this thread starts it again. A
+ * missing offset overrides any other problem. */
 static void hold_trouble(struct consumer *c, const struct message *m)
 {
     if (m->partition >= LEASE_PARTITIONS_MAX) return;
@@ -349,11 +362,23 @@ static void hold_trouble(struct consumer *c, const struct message *m)
     c->troubles[m->partition] = *m;
 }
 
+/* One transaction holds the write lock, and other writers wait. So the size of the next one follows
+ * from the duration of this one. */
+static void store_slice(struct consumer *c, struct message *messages, size_t count)
+{
+    uint64_t begun_ms = monotonic_ms();
+    store_messages(c, messages, count);
+    uint64_t took_ms = monotonic_ms() - begun_ms;
+    if (took_ms > STORE_LONG_MS && c->slice > STORE_MESSAGES_LEAST) c->slice /= 2;
+    if (took_ms < STORE_LONG_MS / 2 && c->slice <= STORE_MESSAGES_MOST / 2) c->slice *= 2;
+}
+
 static void take(struct consumer *c)
 {
+    memset(c->is_given_up, 0, sizeof c->is_given_up);
     size_t count = c->source->take(c->source->state, TAKE_MS, c->messages, CONSUME_MESSAGES_MAX),
            records = 0;
-    /* What was read before the trouble is good, and comes first. */
+    /* The messages that were read before the trouble are valid, and come first. */
     for (size_t i = 0; i < count; i++) {
         const struct message *m = &c->messages[i];
         if (m->kind == MESSAGE_RECORD)
@@ -361,7 +386,10 @@ static void take(struct consumer *c)
         else
             hold_trouble(c, m);
     }
-    if (records > 0) store_messages(c, records);
+    for (size_t from = 0, n; from < records; from += n) {
+        n = records - from < c->slice ? records - from : c->slice;
+        store_slice(c, &c->messages[from], n);
+    }
     for (uint32_t i = 0; i < LEASE_PARTITIONS_MAX; i++) {
         if (c->is_troubled[i]) in_trouble(c, &c->troubles[i]);
         c->is_troubled[i] = false;
@@ -374,7 +402,7 @@ static void *run(void *context)
 {
     struct consumer *c = context;
     while (!atomic_load(&c->stopping)) {
-        beat(c);
+        heartbeat(c);
         follow_lease(c);
         take(c);
     }
@@ -386,6 +414,7 @@ static void destroy(struct consumer *c)
     if (c->source != NULL) c->source->destroy(c->source);
     store_close(c->intake.store);
     buf_fini(&c->intake.run);
+    lease_fini(&c->lease);
     pthread_mutex_destroy(&c->lock);
     free(c->topic);
     free(c);
@@ -396,7 +425,7 @@ enum err consumer_start(const struct consumer_options *o, struct consumer **ret,
     struct consumer *c = calloc(1, sizeof *c);
     char me[LEASE_OWNER_TEXT];
     uint8_t random[LEASE_OWNER_TEXT / 2];
-    check(c != NULL); /* at boot */
+    check(c != NULL); /* only at boot */
     world_random(random, sizeof random);
     hex_write(me, random, sizeof random);
     lease_init(&c->lease, me);
@@ -404,6 +433,7 @@ enum err consumer_start(const struct consumer_options *o, struct consumer **ret,
     c->topic = strdup(o->topic);
     check(c->topic != NULL);
     pthread_mutex_init(&c->lock, NULL);
+    c->slice = STORE_MESSAGES_MOST / 8;
     c->sheet = metrics_sheet_create();
     snprintf(c->status.text, sizeof c->status.text, "the topic was not read yet");
     c->intake = (struct message_intake){.topic = str_from(c->topic),

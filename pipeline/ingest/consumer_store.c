@@ -6,12 +6,14 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/planted.h"
-#include "pipeline/ingest/store_inside.h"
+#include "store/store_inside.h"
+#include "store/streams.h"
 #include "pipeline/topic/topic.h"
 
 enum {
     ASK_AGAIN_MS = 15000,
-    KNOWN_MAX = 65536, /* replays whose age is kept in mind */
+    FORGOTTEN_MS = 7 * 86400000,
+    KNOWN_MAX = 65536, /* replays whose age is remembered */
 };
 
 static struct str owner_text(const char owner[LEASE_OWNER_TEXT])
@@ -19,7 +21,7 @@ static struct str owner_text(const char owner[LEASE_OWNER_TEXT])
     return str_of(owner, LEASE_OWNER_TEXT);
 }
 
-/* ---- the beat ---- */
+/* ---- the heartbeat ---- */
 
 static enum err raise_beat(struct store *s, struct str topic, const struct lease *l,
                            uint64_t now_ms)
@@ -29,7 +31,7 @@ static enum err raise_beat(struct store *s, struct str topic, const struct lease
                      " ON CONFLICT (topic, owner) DO UPDATE SET beat = ?3, seen_at = ?4");
     bind_text(q, 1, topic);
     bind_text(q, 2, owner_text(l->me));
-    bind_u64(q, 3, l->beat);
+    bind_u64(q, 3, l->heartbeat);
     bind_u64(q, 4, now_ms);
     return statement_run(q);
 }
@@ -85,8 +87,8 @@ static enum err write_owner(struct store *s, struct str topic, uint32_t partitio
     return statement_run(q);
 }
 
-/* A consumer that is taken for dead is forgotten when it owns nothing more; should it live, its
- * next beat makes it known again. */
+/* A dead consumer is removed when it owns no partition that is still read. If it is alive after
+ * all, its next heartbeat inserts it again. */
 static enum err forget_dead(struct store *s, struct str topic, const struct lease *l,
                             uint64_t monotonic_ms)
 {
@@ -95,32 +97,45 @@ static enum err forget_dead(struct store *s, struct str topic, const struct leas
         struct statement *q = database_statement(
             s->database,
             "DELETE FROM consumers WHERE topic = ?1 AND owner = ?2 AND beat = ?3 AND NOT EXISTS"
-            " (SELECT 1 FROM offsets WHERE topic = ?1 AND owner = ?2)");
+            " (SELECT 1 FROM offsets WHERE topic = ?1 AND owner = ?2 AND partition < ?4)");
         bind_text(q, 1, topic);
         bind_text(q, 2, owner_text(l->members[i].owner));
-        bind_u64(q, 3, l->members[i].beat);
+        bind_u64(q, 3, l->members[i].heartbeat);
+        bind_u64(q, 4, l->partition_count);
         enum err err = statement_run(q);
         if (err != ERR_OK) return err;
     }
     return ERR_OK;
 }
 
+/* Removes consumers of topics that are not read any more, since no other consumer finds them dead.
+ * This compares clocks, so only after a long time. */
+static enum err forget_old(struct store *s, uint64_t now_ms)
+{
+    struct statement *q =
+        database_statement(s->database, "DELETE FROM consumers WHERE seen_at < ?1");
+    bind_u64(q, 1, now_ms > FORGOTTEN_MS ? now_ms - FORGOTTEN_MS : 0);
+    return statement_run(q);
+}
+
 static enum err beat_within(struct store *s, struct str topic, struct lease *l,
                             uint64_t monotonic_ms, uint64_t now_ms)
 {
-    l->beat++;
+    l->heartbeat++;
     enum err err = raise_beat(s, topic, l, now_ms);
     if (err == ERR_OK) err = look_at_members(s, topic, l, monotonic_ms);
     if (err == ERR_OK) err = look_at_partitions(s, topic, l);
-    if (err != ERR_OK || !lease_decide(l, monotonic_ms)) return err;
+    if (err != ERR_OK) return err;
+    bool moves = lease_decide(l, monotonic_ms);
     /* few, and only when something moves */
-    for (uint32_t i = 0; i < l->partition_count && err == ERR_OK; i++)
+    for (uint32_t i = 0; i < l->partition_count && err == ERR_OK && moves; i++)
         err = write_owner(s, topic, i, &l->partitions[i], now_ms);
-    return err == ERR_OK ? forget_dead(s, topic, l, monotonic_ms) : err;
+    if (err == ERR_OK) err = forget_dead(s, topic, l, monotonic_ms);
+    return err == ERR_OK ? forget_old(s, now_ms) : err;
 }
 
-enum err consumer_store_beat(struct store *s, struct str topic, struct lease *l,
-                             uint64_t monotonic_ms, uint64_t now_ms, struct fault *f)
+enum err consumer_store_heartbeat(struct store *s, struct str topic, struct lease *l,
+                                  uint64_t monotonic_ms, uint64_t now_ms, struct fault *f)
 {
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
@@ -175,8 +190,8 @@ enum err consumer_store_move(struct store *s, struct str topic, struct str owner
 
 /* ---- replays ---- */
 
-/* Platforms' clocks are not compared: how long ago it was asked is measured by each that would ask
- * again, from when it first saw the request's number (as lease.c does with beats). */
+/* Platforms' clocks are not compared: each platform that would ask again measures the request's age
+ * from the time when it first saw the request's number (as lease.c does with heartbeats). */
 struct known_replay {
     uint64_t number, since_ms; /* since_ms: monotonic */
     char name[];               /* node, NUL, journal: the key */
@@ -196,7 +211,7 @@ static struct str name_of(struct known_name *to, const struct audit_stream *stre
     return buf_view(&b);
 }
 
-/* Out of memory, or of room: it is only asked later than it could be. */
+/* Without memory or room the replay is only requested later than possible. */
 static void know(struct store *s, const struct audit_stream *stream, uint64_t number,
                  uint64_t monotonic_ms)
 {
@@ -217,7 +232,7 @@ static void know(struct store *s, const struct audit_stream *stream, uint64_t nu
     k->since_ms = monotonic_ms;
 }
 
-/* Whether to ask, and which number the request has now (0: there is none). */
+/* Whether to request the replay, and the present number of the request (0: none). */
 static enum err is_due(struct store *s, const struct audit_stream *stream, uint64_t monotonic_ms,
                        uint64_t *ret_number, bool *ret_due)
 {
@@ -245,10 +260,14 @@ enum err consumer_store_ask(struct store *s, const struct audit_stream *stream,
                             struct fault *f)
 {
     uint64_t number;
-    enum err err = is_due(s, stream, monotonic_ms, &number, ret_asked);
-    if (err != ERR_OK || !*ret_asked) return store_fault(s, err, f);
-    /* The column is named for a time, and is one where it can be: another number, another
-     * request. */
+    enum err err = store_fault(s, is_due(s, stream, monotonic_ms, &number, ret_asked), f);
+    /* For an existing stream a replay is always requested, because the number of streams is
+     * bounded. */
+    if (err == ERR_OK && *ret_asked && number == 0 && stream->next_seq == 1)
+        err = replay_room(s, stream->node, ret_asked, f);
+    if (err != ERR_OK || !*ret_asked) return err;
+    /* The column's name means a time, and its value is the time if possible: a new request needs a
+     * new number. */
     struct statement *q = database_statement(
         s->database,
         "INSERT INTO replays (node, journal, from_seq, asked_at) VALUES (?1, ?2, ?3, ?4)"

@@ -1,23 +1,25 @@
-/* intake.c - messages into rows: runs, gaps, poison. See consume.h for what each becomes.
+/* intake.c - messages into rows: runs, gaps, invalid messages. See consume.h for the cases.
  *
- * The offsets are compared and set first: a platform that lost a partition finds out before it
- * writes a row. Neighbours of one stream (same node, journal and epoch, numbers without a gap) make
- * a run, which is ingested like a batch that an engine posts. */
+ * The offsets are compared and set first: a platform that has lost a partition detects it before it
+ * writes a row. Neighbours of one stream (same node, journal and epoch, seqs without a gap) make a
+ * run, which is ingested like a posted batch. A run is no longer than the limit of wrong
+ * lines in a batch, since a run is never refused. */
 #include "pipeline/ingest/intake.h"
 
 #include <stdio.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/planted.h"
 #include "pipeline/ingest/stream.h"
-#include "pipeline/ingest/store_inside.h"
+#include "store/store_inside.h"
 
 struct run {
-    struct topic_place first;
+    struct topic_position first;
     uint64_t count;
 };
 
-struct tally { /* counted when the transaction has held */
+struct tally { /* counted after the transaction has committed */
     uint64_t accepted, duplicates, clashes, invalid, poison, gaps, replays;
 };
 
@@ -30,7 +32,7 @@ struct taking {
 };
 
 static struct str every[] = {STR("*")};
-/* who may write to the topic may write for all */
+/* any writer of the topic may write for all tenants */
 static const struct globs all_tenants = {every, 1};
 
 /* ---- runs ---- */
@@ -38,7 +40,7 @@ static const struct globs all_tenants = {every, 1};
 static enum err ask_again(struct taking *t, uint64_t from_seq)
 {
     bool asked;
-    const struct topic_place *p = &t->run.first;
+    const struct topic_position *p = &t->run.first;
     const struct audit_stream missing = {
         .node = p->node, .journal = p->journal, .next_seq = from_seq};
     t->tally.gaps++;
@@ -46,29 +48,33 @@ static enum err ask_again(struct taking *t, uint64_t from_seq)
                                       t->now_ms, &asked, t->fault);
     if (err != ERR_OK || !asked) return err;
     t->tally.replays++;
-    log_text(
-        LOG_WARNING, "consume_gap",
-        "node %.*s journal %.*s: record %llu came where %llu is due; its engine is asked for them again",
-        STR_FORMAT(p->node), STR_FORMAT(p->journal), (unsigned long long)p->seq,
-        (unsigned long long)from_seq);
+    uint64_t held;
+    if (log_rate_allows(&t->in->gaps_logged, t->now_ms, &held))
+        log_text(
+            LOG_WARNING, "consume_gap",
+            "node %.*s journal %.*s: record %llu came, but %llu is expected; its engine is asked to send "
+            "the missing ones again; %llu others were not logged",
+            STR_FORMAT(p->node), STR_FORMAT(p->journal), (unsigned long long)p->seq,
+            (unsigned long long)from_seq, (unsigned long long)held);
     return ERR_OK;
 }
 
-/* Another history under the stream's name: its records are kept, where somebody must look. */
-static enum err keep_aside(struct taking *t, uint64_t from_seq)
+/* Another history under the stream's name, or a stream above the limits: its records are
+ * quarantined, for an operator to examine. */
+static enum err keep_aside(struct taking *t, uint64_t from_seq, enum audit_reason reason)
 {
     struct str rest = buf_view(&t->in->run), line;
     enum err err = ERR_OK;
     for (uint64_t seq = t->run.first.seq;
          err == ERR_OK && rest.size > 0 && str_split(&rest, '\n', &line); seq++) {
-        if (seq < from_seq) continue; /* compared already */
-        const struct topic_place *p = &t->run.first;
+        if (seq < from_seq) continue; /* already compared */
+        const struct topic_position *p = &t->run.first;
         struct audit_quarantined q = {
-            .reason = "epoch unknown",
+            .reason = reason,
             .bytes = line,
             .created_at = t->now_ms,
             .source = {.node = p->node, .journal = p->journal, .epoch = p->epoch, .seq = seq}};
-        t->tally.clashes++;
+        *(reason == REASON_EPOCH ? &t->tally.clashes : &t->tally.invalid) += 1;
         err = ingest_quarantine(t->in->store, &q, t->fault);
     }
     return err;
@@ -77,7 +83,7 @@ static enum err keep_aside(struct taking *t, uint64_t from_seq)
 static enum err run_end(struct taking *t)
 {
     if (t->run.count == 0) return ERR_OK;
-    const struct topic_place *p = &t->run.first;
+    const struct topic_position *p = &t->run.first;
     struct ingest_batch batch = {.node = p->node,
                                  .journal = p->journal,
                                  .epoch = p->epoch,
@@ -92,29 +98,34 @@ static enum err run_end(struct taking *t)
     t->tally.clashes += r.clashes;
     t->tally.invalid += r.invalid;
     if (err == ERR_STREAM_GAP) err = ask_again(t, r.next_seq);
-    if (err == ERR_EPOCH_UNKNOWN) err = keep_aside(t, r.next_seq);
+    if (err == ERR_EPOCH_UNKNOWN) err = keep_aside(t, r.next_seq, REASON_EPOCH);
+    if (err == ERR_NODE_FULL) err = keep_aside(t, r.next_seq, REASON_NODE_FULL);
     t->run.count = 0;
     buf_clear(&t->in->run);
     return err;
 }
 
-static bool continues(const struct run *r, const struct topic_place *p)
+static bool continues(const struct run *r, const struct topic_position *p)
 {
-    return r->count > 0 && p->seq == r->first.seq + r->count &&
-           str_equal(p->epoch, r->first.epoch) && str_equal(p->node, r->first.node) &&
-           str_equal(p->journal, r->first.journal);
+    return r->count > 0 && r->count < LIMIT_INGEST_WRONG_LINES &&
+           p->seq == r->first.seq + r->count && str_equal(p->epoch, r->first.epoch) &&
+           str_equal(p->node, r->first.node) && str_equal(p->journal, r->first.journal);
 }
 
 /* ---- messages ---- */
 
-/* It says of no record that it is it: kept under its own place in the topic. */
+/* A message without a record's position is quarantined under its own position in the topic. */
 static enum err poison(struct taking *t, const struct message *m, const char *why)
 {
     char partition[16];
     snprintf(partition, sizeof partition, "%u", m->partition);
-    log_text(LOG_ERROR, "consume_poison", "partition %u offset %llu, %zu bytes: %s", m->partition,
-             (unsigned long long)m->offset, m->value.size, why);
-    struct audit_quarantined q = {.reason = "poison",
+    uint64_t held;
+    if (log_rate_allows(&t->in->poison_logged, t->now_ms, &held))
+        log_text(LOG_ERROR, "consume_poison",
+                 "partition %u offset %llu, %zu bytes: %s; %llu others were not logged",
+                 m->partition, (unsigned long long)m->offset, m->value.size, why,
+                 (unsigned long long)held);
+    struct audit_quarantined q = {.reason = REASON_POISON,
                                   .bytes = str_is_absent(m->value) ? STR("") : m->value,
                                   .created_at = t->now_ms,
                                   .source = {.node = t->in->topic,
@@ -127,13 +138,13 @@ static enum err poison(struct taking *t, const struct message *m, const char *wh
 
 static enum err take(struct taking *t, const struct message *m)
 {
-    struct topic_place place;
+    struct topic_position place;
     const char *why = NULL;
-    bool fine = topic_place_read(&m->headers, &place, &why);
+    bool fine = topic_position_read(&m->headers, &place, &why);
     if (fine && (m->value.size == 0 || m->value.size > CONSUME_BYTES_MAX ||
                  memchr(m->value.bytes, '\n', m->value.size) != NULL)) {
         fine = false;
-        why = "the value is no line of JSON";
+        why = "the value is not one line of JSON";
     }
     if (!fine) {
         enum err err = run_end(t);
@@ -176,7 +187,7 @@ static void count(struct message_intake *in, const struct tally *y, size_t messa
 }
 
 #ifdef WRIT_PLANTED_BUGS
-/* The bug: offsets are committed before the rows that they stand for. */
+/* The planted bug: offsets are committed before their rows. */
 static enum err offset_apart(struct taking *t)
 {
     if (!planted("offset_apart")) return ERR_OK;

@@ -1,9 +1,9 @@
-/* kafka.c - messages out of Kafka's audit topic: the door to librdkafka for consuming.
+/* kafka.c - messages from Kafka's audit topic: the only user of librdkafka for consuming.
  *
- * Without a consumer group: which partitions are read, and from where, is the consumer's own to say
- * (lease.h), and offsets live in the store. The library calls this the legacy interface; the newer
- * one does not work without a group. `auto.offset.reset=error`: an offset that is gone is told,
- * never skipped. Everything runs on the consumer's thread but the log's callback. */
+ * Without a consumer group: the consumer chooses its partitions and offsets (lease.h), and the
+ * store has the offsets. The library calls this the legacy interface; the newer one does not work
+ * without a group. `auto.offset.reset=error`: a missing offset is reported, never skipped.
+ * Everything except the log's callback runs on the consumer's thread. */
 #include <librdkafka/rdkafka.h>
 #include <stdlib.h>
 
@@ -35,9 +35,9 @@ static void complained(rd_kafka_t *client, int code, const char *reason, void *o
 
 static enum err not_told(struct kafka_source *k, rd_kafka_resp_err_t why, struct fault *f)
 {
-    rd_kafka_poll(k->client, 0); /* it may have said more */
+    rd_kafka_poll(k->client, 0); /* it may report more */
     const char *trouble = topic_login_trouble(&k->login);
-    return fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's topic %s cannot be asked for: %s",
+    return fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's topic %s cannot be queried: %s",
                      k->topic_name, trouble[0] != '\0' ? trouble : rd_kafka_err2str(why));
 }
 
@@ -117,7 +117,7 @@ static struct str header(const rd_kafka_headers_t *headers, const char *name)
     return str_of(value, size);
 }
 
-/* False: nothing that the consumer need know. */
+/* False: nothing for the consumer. */
 static bool translate(const rd_kafka_message_t *m, struct message *to)
 {
     *to = (struct message){.kind = MESSAGE_TROUBLE,
@@ -151,10 +151,10 @@ static size_t take(void *state, uint32_t ms, struct message *to, size_t max)
 {
     struct kafka_source *k = state;
     let_go(k);
-    rd_kafka_poll(k->client, 0); /* complaints */
+    rd_kafka_poll(k->client, 0); /* the client's errors */
     topic_login_again(&k->login, k->client);
     if (max > CONSUME_MESSAGES_MAX) max = CONSUME_MESSAGES_MAX;
-    /* The first one ends the waiting; asking for many would wait for all of them. */
+    /* The first message ends the wait. A request for many would wait for all of them. */
     k->held[0] = rd_kafka_consume_queue(k->queue, (int)ms);
     if (k->held[0] == NULL) return 0;
     k->held_count = 1;
@@ -178,9 +178,9 @@ static void destroy(struct message_source *door)
     free(k);
 }
 
-/* What is fetched ahead. The store sets the pace; but once this much waits, librdkafka fetches
- * nothing for a second, whatever is taken meanwhile (its fetch.queue.backoff.ms, which 2.0 does not
- * let one set): so this much a second is also the most that can be read. */
+/* The limit of prefetched bytes. The store sets the pace. But when this much is waiting, librdkafka
+ * fetches nothing for a second, even if it is taken meanwhile (its fetch.queue.backoff.ms, which
+ * 2.0 does not let a program set). So this is also the limit of bytes read in a second. */
 #define FETCHED_KBYTES_MAX "131072"
 
 static enum err configure(struct kafka_source *k, rd_kafka_conf_t *conf, struct fault *f)
@@ -192,7 +192,7 @@ static enum err configure(struct kafka_source *k, rd_kafka_conf_t *conf, struct 
         {"enable.auto.offset.store", "false"},
         {"enable.partition.eof", "false"},
         {"isolation.level", "read_committed"},
-        {"queued.min.messages", "1000000"}, /* the bytes are the bound */
+        {"queued.min.messages", "1000000"}, /* the bytes are the limit */
         {"queued.max.messages.kbytes", FETCHED_KBYTES_MAX},
         {"fetch.error.backoff.ms", "100"},
     };
@@ -220,7 +220,7 @@ enum err kafka_source_create(const struct topic_access *access, struct message_s
                              struct fault *f)
 {
     struct kafka_source *k = calloc(1, sizeof *k);
-    check(k != NULL); /* at boot */
+    check(k != NULL); /* only at boot */
     k->door = (struct message_source){k, partitions, start, stop, take, bounds, heard_end, destroy};
     topic_login_init(&k->login, access, k);
     k->topic_name = k->login.access.topic;

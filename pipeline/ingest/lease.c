@@ -1,5 +1,7 @@
 #include "pipeline/ingest/lease.h"
 
+#include <stdlib.h>
+
 static bool same(const char a[LEASE_OWNER_TEXT], const char b[LEASE_OWNER_TEXT])
 {
     return memcmp(a, b, LEASE_OWNER_TEXT) == 0;
@@ -11,25 +13,45 @@ void lease_init(struct lease *l, const char me[LEASE_OWNER_TEXT])
     memcpy(l->me, me, LEASE_OWNER_TEXT);
 }
 
+void lease_fini(struct lease *l)
+{
+    free(l->members);
+    l->members = NULL;
+    l->member_count = l->member_room = 0;
+}
+
+/* NULL: out of memory; then this member gets no share here. */
+static struct lease_member *add_member(struct lease *l)
+{
+    if (l->member_count == l->member_room) {
+        uint32_t room = l->member_room == 0 ? 16 : l->member_room * 2;
+        struct lease_member *more = realloc(l->members, room * sizeof *more);
+        if (more == NULL) return NULL;
+        l->members = more;
+        l->member_room = room;
+    }
+    return &l->members[l->member_count++];
+}
+
 void lease_look_begin(struct lease *l)
 {
     for (uint32_t i = 0; i < l->member_count; i++) l->members[i].is_there = false;
 }
 
-void lease_saw_member(struct lease *l, struct str owner, uint64_t beat, uint64_t monotonic_ms)
+void lease_saw_member(struct lease *l, struct str owner, uint64_t heartbeat, uint64_t monotonic_ms)
 {
     if (owner.size != LEASE_OWNER_TEXT) return;
     struct lease_member *m = NULL;
     for (uint32_t i = 0; i < l->member_count && m == NULL; i++)
         if (same(l->members[i].owner, owner.bytes)) m = &l->members[i];
     if (m == NULL) {
-        if (l->member_count == LEASE_MEMBERS_MAX) return; /* who is not seen gets no share here */
-        m = &l->members[l->member_count++];
-        *m = (struct lease_member){.beat = beat, .seen_ms = monotonic_ms};
+        m = add_member(l);
+        if (m == NULL) return;
+        *m = (struct lease_member){.heartbeat = heartbeat, .seen_ms = monotonic_ms};
         memcpy(m->owner, owner.bytes, LEASE_OWNER_TEXT);
     }
-    if (m->beat != beat) m->seen_ms = monotonic_ms;
-    m->beat = beat;
+    if (m->heartbeat != heartbeat) m->seen_ms = monotonic_ms;
+    m->heartbeat = heartbeat;
     m->is_there = true;
 }
 
@@ -60,7 +82,7 @@ bool lease_is_mine(const struct lease *l, uint32_t partition)
            same(l->partitions[partition].owner, l->me);
 }
 
-/* Partitions of `me`: an equal part; what is left over goes to the first by name. */
+/* The number of partitions of `me`: an equal part; the first members by name get the remainder. */
 static uint32_t share_of(const struct lease *l, uint64_t monotonic_ms)
 {
     uint32_t live = 1, before = 0;

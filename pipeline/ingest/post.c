@@ -1,22 +1,23 @@
 /* post.c - events that people and other systems post: one, an array, or NDJSON; all or nothing.
  *
- * An array is cut into its elements by a scan that knows only strings and brackets; each element
- * must then be a strict JSON object of its own, which makes the whole strict, without a tree of
- * eight megabytes. The exact bytes of each event are what is stored and compared. */
+ * A scan that knows only strings and brackets cuts an array into its elements. Each element must
+ * then be a strict JSON object of its own. So the whole body is strict, without a tree of eight
+ * megabytes. The exact bytes of each event are stored and compared. */
 #include "pipeline/ingest/post.h"
 
+#include "base/limits.h"
 #include "json/json.h"
-#include "pipeline/ingest/key_store.h"
-#include "pipeline/ingest/store_inside.h"
+#include "store/key_store.h"
+#include "store/store_inside.h"
 
 enum {
     EVENT_ARENA_FIRST = 64 << 10,
     EVENT_ARENA_LIMIT = 16 << 20,
-    POSTED_BYTES_MAX = 4 << 20, /* a quarter of a million; the body's bound is lower */
+    POSTED_BYTES_MAX = 4 << 20, /* a quarter of a million; the body's limit is lower */
     IDEMPOTENT_MS = 24 * 3600 * 1000
 };
 
-struct posted { /* an event of the body, in its order */
+struct posted { /* an event of the body, in the body's order */
     const char *bytes;
     uint64_t id;
 };
@@ -27,10 +28,10 @@ struct posting {
     const struct ingest_post *post;
     struct ingest_result *result;
     struct buf ids; /* an array of struct posted */
-    size_t settled; /* of those, what taken_after_all() has walked over */
+    size_t settled; /* how many of them taken_after_all() has passed */
     struct fault *fault;
     struct arena arena;
-    uint64_t index; /* of the event in hand */
+    uint64_t index; /* of the current event */
     bool is_one;    /* a single object: no index in pointers */
 };
 
@@ -39,7 +40,7 @@ static enum err failed(const struct posting *p, enum err err)
     return store_fault(p->store, err, p->fault);
 }
 
-/* Puts the event's place before what is wrong with it. */
+/* Puts the event's index before the error. */
 static enum err event_fault(struct posting *p, const struct fault *why)
 {
     if (p->is_one) {
@@ -63,8 +64,8 @@ static enum err event_store(struct posting *p, struct str bytes, const struct ev
     return err;
 }
 
-/* The event's key is taken: by the same event, or another; or by one that
- * was dropped and makes way. */
+/* The event's key exists: with the same event, with another, or with a dropped one, which is
+ * removed. */
 static enum err event_again(struct posting *p, struct str bytes, const struct event *event,
                             uint64_t *ret_id)
 {
@@ -80,8 +81,9 @@ static enum err event_again(struct posting *p, struct str bytes, const struct ev
     if (made_way) return ERR_OK;
     if (!same) {
         struct fault why;
-        fault_set(&why, ERR_EVENT_CONFLICT, "/event_id",
-                  "event_id: %.*s is stored already with other bytes", STR_FORMAT(event->event_id));
+        (void)fault_set(&why, ERR_EVENT_CONFLICT, "/event_id",
+                        "event_id: %.*s is stored already with other bytes",
+                        STR_FORMAT(event->event_id));
         return event_fault(p, &why);
     }
     *ret_id = stored.id;
@@ -89,7 +91,8 @@ static enum err event_again(struct posting *p, struct str bytes, const struct ev
     return ERR_OK;
 }
 
-/* An event that was counted as accepted before the store looked. They come in the body's order. */
+/* An event that was counted as accepted before the store detected the duplicate. They come in the
+ * body's order. */
 static enum err taken_after_all(void *posting, const struct audit_source *source, struct str bytes)
 {
     struct posting *p = posting;
@@ -119,6 +122,12 @@ static enum err event_take(struct posting *p, struct str bytes)
 {
     struct event event;
     struct fault why;
+    if (p->index == LIMIT_INGEST_LINES) {
+        (void)fault_set(&why, ERR_OUT_OF_RANGE, "",
+                        "a body has at most %d events; nothing of it was stored. Send it in parts",
+                        LIMIT_INGEST_LINES);
+        return event_fault(p, &why);
+    }
     arena_reset(&p->arena);
     enum err err = event_read_posted(bytes, &p->arena, &event, &why);
     if (err == ERR_OK && !globs_match(p->post->tenants, event.tenant_id))
@@ -161,7 +170,7 @@ static enum err malformed(struct posting *p, const char *what, size_t at)
     return fault_set(p->fault, ERR_MALFORMED_JSON, "", "the body %s at byte %zu", what, at);
 }
 
-/* Bytes up to the comma or bracket that ends an array's element. */
+/* The number of bytes up to the comma or bracket that ends an array's element. */
 static size_t element_size(struct str s)
 {
     size_t depth = 0, i = 0;
@@ -260,7 +269,7 @@ static void bind_identity(const struct posting *p, struct statement *s)
     bind_text(s, 3, p->post->idempotency_key);
 }
 
-/* The answer given before, if there is one. */
+/* The earlier answer, if there is one. */
 static enum err answer_before(struct posting *p, struct str digest, struct buf *out,
                               bool *ret_found)
 {
@@ -282,7 +291,7 @@ static enum err answer_before(struct posting *p, struct str digest, struct buf *
     else if (err == ERR_END)
         err = ERR_OK;
     else
-        failed(p, err);
+        (void)failed(p, err);
     statement_reset(s);
     return err;
 }

@@ -6,24 +6,24 @@
 #include "base/log.h"
 #include "base/planted.h"
 #include "json/json.h"
-#include "pipeline/ingest/key_store.h"
-#include "pipeline/ingest/store_inside.h"
+#include "store/key_store.h"
+#include "store/store_inside.h"
+#include "store/streams.h"
 
 enum {
     EVENT_ARENA_FIRST = 64 << 10,
     EVENT_ARENA_LIMIT = 16 << 20, /* worst case of an event of one-byte values */
-    ALARMS_PER_SECOND = 10,
 };
 
-/* One batch under way. */
+/* A running batch. */
 struct intake {
     struct store *store;
     const struct audit_store *audit;
     const struct ingest_batch *batch;
     struct ingest_result *result;
     struct fault *fault;
-    struct arena arena; /* of the record that begins an epoch */
-    uint64_t end_seq;   /* one past the batch's last record, once it was walked */
+    struct arena arena; /* of the first record of an epoch */
+    uint64_t end_seq;   /* one past the batch's last record, after it was walked */
     bool is_new;        /* the stream has no row yet */
     uint64_t next_seq;  /* as stored */
     char epoch_bytes[LIMIT_ID_CHARACTERS];
@@ -42,17 +42,15 @@ static struct audit_source source_of(const struct intake *in, uint64_t seq)
         .node = b->node, .journal = b->journal, .epoch = b->epoch, .seq = seq};
 }
 
-/* Tells the log, at most ALARMS_PER_SECOND times a second; the metrics count them all. */
 static void alarm_log(struct store *s, const struct audit_quarantined *q)
 {
-    uint64_t second = q->created_at / 1000;
-    if (second != s->alarm_second) s->alarms = 0;
-    s->alarm_second = second;
-    if (++s->alarms > ALARMS_PER_SECOND) return;
-    log_text(LOG_ERROR, "ingest_quarantined", "%s: node %.*s journal %.*s seq %llu%s", q->reason,
-             STR_FORMAT(q->source.node), STR_FORMAT(q->source.journal),
-             (unsigned long long)q->source.seq,
-             s->alarms == ALARMS_PER_SECOND ? "; more in this second are only counted" : "");
+    uint64_t held;
+    if (!log_rate_allows(&s->alarms[q->reason], q->created_at, &held)) return;
+    log_text(LOG_ERROR, "ingest_quarantined",
+             "%s: node %.*s journal %.*s seq %llu; %llu others were not logged",
+             audit_reason_name(q->reason), STR_FORMAT(q->source.node),
+             STR_FORMAT(q->source.journal), (unsigned long long)q->source.seq,
+             (unsigned long long)held);
 }
 
 enum err ingest_quarantine(struct store *s, const struct audit_quarantined *q, struct fault *f)
@@ -63,8 +61,16 @@ enum err ingest_quarantine(struct store *s, const struct audit_quarantined *q, s
     return store_fault(s, err, f);
 }
 
-static enum err quarantine(struct intake *in, uint64_t seq, struct str line, const char *reason)
+static enum err quarantine(struct intake *in, uint64_t seq, struct str line,
+                           enum audit_reason reason)
 {
+    const struct ingest_result *r = in->result;
+    if (r->invalid + r->clashes > LIMIT_INGEST_WRONG_LINES)
+        return fault_set(
+            in->fault, ERR_OUT_OF_RANGE, "",
+            "line %llu: more than %d lines of this batch are not valid events, or contradict stored records; "
+            "nothing of it was stored. Send fewer lines at once",
+            (unsigned long long)(seq - in->batch->first_seq + 1), LIMIT_INGEST_WRONG_LINES);
     const struct audit_quarantined q = {.reason = reason,
                                         .source = source_of(in, seq),
                                         .bytes = line,
@@ -72,14 +78,14 @@ static enum err quarantine(struct intake *in, uint64_t seq, struct str line, con
     return ingest_quarantine(in->store, &q, in->fault);
 }
 
-static enum err clash(struct intake *in, uint64_t seq, struct str line, const char *reason)
+static enum err clash(struct intake *in, uint64_t seq, struct str line, enum audit_reason reason)
 {
     in->result->clashes++;
     return quarantine(in, seq, line, reason);
 }
 
-/* A record that was stored before: the same bytes are a duplicate, others a clash. What was
- * quarantined the first time is in the quarantine still. */
+/* A record that was stored before: the same bytes are a duplicate, others a clash. A record that
+ * was quarantined the first time is still in quarantine. */
 static enum err line_again(struct intake *in, uint64_t seq, struct str line)
 {
     const struct audit_source source = source_of(in, seq);
@@ -87,10 +93,11 @@ static enum err line_again(struct intake *in, uint64_t seq, struct str line)
     enum err err = in->audit->ops->by_seq(in->audit->state, &source, &stored);
     bool same = err == ERR_OK && str_equal(stored.bytes, line), absent = err == ERR_NOT_FOUND;
     if (absent) err = in->audit->ops->is_quarantined(in->audit->state, &source, line, &same);
-    if (err == ERR_OK && !same && absent) /* what is not kept any more cannot be compared */
+    /* a record that is not stored any more cannot be compared */
+    if (err == ERR_OK && !same && absent)
         err = in->audit->ops->is_dropped(in->audit->state, &source, &same);
     if (err != ERR_OK) return failed(in, err);
-    if (!same) return clash(in, seq, line, "clash");
+    if (!same) return clash(in, seq, line, REASON_CLASH);
     in->result->duplicates++;
     return ERR_OK;
 }
@@ -107,17 +114,24 @@ static enum err insert(struct intake *in, uint64_t seq, struct str line, const s
     return err;
 }
 
-/* What had the key was dropped by age and has made way. */
+/* The row with the key was dropped by age, and is removed. */
 static enum err insert_after_all(struct intake *in, uint64_t seq, struct str line,
                                  const struct event *event)
 {
     enum err err = insert(in, seq, line, event);
-    if (err == ERR_EXISTS) return clash(in, seq, line, "clash");
+    if (err == ERR_EXISTS) return clash(in, seq, line, REASON_CLASH);
     return failed(in, err);
 }
 
-/* Another row has this event's key. A row that came without a source (a person restored it) and has
- * the same bytes is this very record, and learns its place; anything else is a clash. */
+static bool same_place(const struct audit_source *a, const struct audit_source *b)
+{
+    return a->seq == b->seq && str_equal(a->node, b->node) && str_equal(a->journal, b->journal) &&
+           str_equal(a->epoch, b->epoch);
+}
+
+/* Another row has this event's key. If a row has the same bytes and no source (a person restored
+ * it), it is this record, and gets its source. If a row has this source, it is this record, too
+ * (the stream was forgotten). Anything else is a clash. */
 static enum err key_taken(struct intake *in, uint64_t seq, struct str line,
                           const struct event *event)
 {
@@ -125,20 +139,22 @@ static enum err key_taken(struct intake *in, uint64_t seq, struct str line,
     struct audit_stored stored;
     bool made_way = false;
     enum err err = in->audit->ops->by_event(in->audit->state, event, &stored);
-    if (err == ERR_NOT_FOUND) return clash(in, seq, line, "event_id clash");
+    if (err == ERR_NOT_FOUND) return clash(in, seq, line, REASON_EVENT_CLASH);
     if (err != ERR_OK) return failed(in, err);
-    bool same = str_is_absent(stored.source.node) && str_equal(stored.bytes, line);
+    bool has_place = !str_is_absent(stored.source.node);
+    bool same =
+        str_equal(stored.bytes, line) && (!has_place || same_place(&stored.source, &source));
     err = in->audit->ops->forget(in->audit->state, stored.id, &made_way);
     if (err != ERR_OK) return failed(in, err);
     if (made_way) return insert_after_all(in, seq, line, event);
-    if (!same) return clash(in, seq, line, "event_id clash");
-    err = in->audit->ops->adopt(in->audit->state, stored.id, &source);
+    if (!same) return clash(in, seq, line, REASON_EVENT_CLASH);
+    if (!has_place) err = in->audit->ops->adopt(in->audit->state, stored.id, &source);
     if (err != ERR_OK) return failed(in, err);
     in->result->duplicates++;
     return ERR_OK;
 }
 
-/* The same, of a row that was counted as accepted before the store looked. */
+/* The same, for a row that was counted as accepted before the store detected it. */
 static enum err taken_after_all(void *intake, const struct audit_source *source, struct str bytes)
 {
     struct intake *in = intake;
@@ -148,6 +164,14 @@ static enum err taken_after_all(void *intake, const struct audit_source *source,
     arena_reset(&in->arena);
     enum err err = event_read(bytes, &in->arena, &event, &why); /* as it was read before */
     return err == ERR_OK ? key_taken(in, source->seq, bytes, &event) : failed(in, err);
+}
+
+/* A fault from taken_after_all() is kept. */
+static enum err settle(struct intake *in)
+{
+    in->fault->text[0] = '\0';
+    enum err err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
+    return err == ERR_OK || in->fault->text[0] != '\0' ? err : failed(in, err);
 }
 
 /* Whether this record is the engine.started that joins the batch's epoch to the stored one. */
@@ -171,15 +195,15 @@ static enum err check_epoch(struct intake *in, const struct event *event)
     if (!in->is_new && str_equal(in->batch->epoch, in->epoch)) return ERR_OK;
     if (event != NULL && joins_epoch(in, event)) return ERR_OK;
     return fault_set(in->fault, ERR_EPOCH_UNKNOWN, "",
-                     "epoch %.*s does not follow what is stored: record %llu must be "
+                     "epoch %.*s does not follow the stored one: record %llu must be "
                      "engine.started with previous "
                      "{epoch: \"%.*s\", seq: %llu}",
                      STR_FORMAT(in->batch->epoch), (unsigned long long)in->next_seq,
                      STR_FORMAT(in->epoch), (unsigned long long)in->next_seq - 1);
 }
 
-/* Records that belong to no tenant are filed under `default`: an engine's start and end, its signing
- * keys, and requests with unknown keys. */
+/* Records that belong to no tenant have the tenant `default`: an engine's start and end, its
+ * signing keys, and requests with unknown keys. */
 static bool is_of_the_engine(const struct event *e)
 {
     return str_equal(e->tenant_id, STR("default")) &&
@@ -202,9 +226,9 @@ static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *
                 "until this platform is upgraded, too",
                 (unsigned long long)seq);
         in->result->invalid++;
-        return quarantine(in, seq, d->line, "invalid");
+        return quarantine(in, seq, d->line, REASON_INVALID);
     }
-    /* Which tenant it is stays between the engine and us: the sentence goes into its /healthz. */
+    /* The text goes into the engine's /healthz, so it does not name the tenant. */
     if (!globs_match(in->batch->tenants, d->event.tenant_id) && !is_of_the_engine(&d->event))
         return fault_set(in->fault, ERR_WRONG_TENANT, "",
                          "record %llu: this key may not write for that record's tenant",
@@ -212,10 +236,9 @@ static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *
 
     enum err err = insert(in, seq, d->line, &d->event);
     if (err != ERR_EXISTS) return failed(in, err);
-    /* Those before it first: of two, it is the first that has the key. */
-    err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
-    if (err != ERR_OK) return failed(in, err);
-    return key_taken(in, seq, d->line, &d->event);
+    /* Settle the lines before it first: of two events, the first one gets the key. */
+    err = settle(in);
+    return err == ERR_OK ? key_taken(in, seq, d->line, &d->event) : err;
 }
 
 static enum err read_position(struct intake *in)
@@ -248,7 +271,7 @@ static enum err move_position(struct intake *in, uint64_t next_seq)
     return failed(in, err);
 }
 
-/* The lines that are new, decoded a little ahead; in->end_seq goes on with them. */
+/* The new lines, decoded a little ahead; in->end_seq advances with them. */
 static enum err take_new(struct intake *in, struct str lines)
 {
     struct decoder *decoder = in->store->decoder;
@@ -259,9 +282,7 @@ static enum err take_new(struct intake *in, struct str lines)
         for (size_t i = 0; i < count && err == ERR_OK; i++)
             err = line_new(in, in->end_seq++, &list[i]);
     decoder_end(decoder);
-    if (err != ERR_OK) return err;
-    err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
-    return failed(in, err);
+    return err == ERR_OK ? settle(in) : err;
 }
 
 static enum err take_lines(struct intake *in)
@@ -280,7 +301,7 @@ static enum err take_lines(struct intake *in)
 }
 
 #ifdef WRIT_PLANTED_BUGS
-/* The bug: the position is committed before the rows that it stands for. */
+/* The planted bug: the position is committed before its rows. */
 static enum err position_apart(struct intake *in)
 {
     uint64_t next = in->batch->first_seq;
@@ -307,10 +328,31 @@ static enum err batch_take(struct intake *in)
     in->result->next_seq = in->next_seq;
     if (in->batch->first_seq > in->next_seq)
         return fault_set(
-            in->fault, ERR_STREAM_GAP, "", "the batch begins at %llu, but %llu is the next to come",
+            in->fault, ERR_STREAM_GAP, "",
+            "the batch begins at record %llu, but %llu is expected next: send from there",
             (unsigned long long)in->batch->first_seq, (unsigned long long)in->next_seq);
-    err = position_apart(in);
+    if (in->is_new) err = stream_room(in->store, in->batch->node, in->fault);
+    if (err == ERR_OK) err = position_apart(in);
     return err == ERR_OK ? take_lines(in) : err;
+}
+
+/* Before anything is locked, so that an invalid batch does not delay others. */
+static enum err check_lines(const struct ingest_batch *b, struct fault *f)
+{
+    struct str rest = b->body, line;
+    for (uint64_t n = 1; rest.size > 0 && str_split(&rest, '\n', &line); n++) {
+        if (n > LIMIT_INGEST_LINES)
+            return fault_set(
+                f, ERR_OUT_OF_RANGE, "",
+                "line %llu: a batch has at most %d lines; nothing of it was stored. Send it in parts",
+                (unsigned long long)n, LIMIT_INGEST_LINES);
+        if (line.size == 0)
+            return fault_set(
+                f, ERR_BAD_VALUE, "",
+                "line %llu: is empty, and each line is a record; nothing of the batch was stored",
+                (unsigned long long)n);
+    }
+    return ERR_OK;
 }
 
 static enum err check_batch(const struct ingest_batch *b, struct fault *f)
@@ -328,10 +370,10 @@ static enum err check_batch(const struct ingest_batch *b, struct fault *f)
         return fault_set(f, ERR_BAD_HEADER, "", "Writ-Epoch: must be 16 lowercase hex digits");
     if (b->first_seq > INT64_MAX - LIMIT_INGEST_BODY_BYTES)
         return fault_set(f, ERR_BAD_HEADER, "", "Writ-First-Seq: out of range");
-    return ERR_OK;
+    return check_lines(b, f);
 }
 
-/* *ret_before: where the stream stood. */
+/* *ret_before: the stream's earlier position. */
 static enum err take_within(struct store *s, const struct ingest_batch *batch,
                             struct ingest_result *ret, uint64_t *ret_before, struct fault *f)
 {

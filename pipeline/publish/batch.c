@@ -6,7 +6,7 @@
 void batch_filler_init(struct batch_filler *b, struct journal *j)
 {
     *b = (struct batch_filler){.journal = j};
-    /* Grows to what the load needs and stays: no memory is asked for per batch, none per record. */
+    /* Grows to the size that the load needs and stays: no allocation per batch or record. */
     buf_init(&b->lines, 64 << 10, PUBLISH_BATCH_BYTES + LIMIT_RECORD_BYTES);
 }
 
@@ -36,14 +36,14 @@ static enum err go_to(struct batch_filler *b, uint64_t seq, struct fault *f)
     return ERR_OK;
 }
 
-/* The record at b->at, read once and then held until it is taken. */
+/* Holds the record at b->at: it is read once and stays until it is taken. */
 static enum err look(struct batch_filler *b, struct fault *f)
 {
     if (b->has_held) return ERR_OK;
     enum err e = journal_cursor_next(b->cursor, &b->held, f);
     if (e != ERR_OK) return e;
     if (b->held.seq != b->at)
-        return fault_set(f, ERR_CORRUPT, "", "the journal gave record %llu where %llu was due",
+        return fault_set(f, ERR_CORRUPT, "", "the journal returned record %llu instead of %llu",
                          (unsigned long long)b->held.seq, (unsigned long long)b->at);
     b->has_held = true;
     return ERR_OK;
@@ -52,7 +52,7 @@ static enum err look(struct batch_filler *b, struct fault *f)
 static bool fits(const struct batch_filler *b, const struct batch *batch, size_t bytes_max,
                  uint64_t records_max)
 {
-    if (batch->count == 0) return true; /* one record always goes, however large */
+    if (batch->count == 0) return true; /* one record is always sent, however large it is */
     return batch->count < records_max &&
            b->lines.size + b->held.public_bytes.size + 1 <= bytes_max &&
            memcmp(b->held.epoch, batch->epoch, JOURNAL_EPOCH_TEXT) == 0;
@@ -79,7 +79,8 @@ enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, ui
     while ((e = look(b, f)) == ERR_OK && fits(b, &batch, bytes_max, records_max)) take(b, &batch);
     if (e != ERR_OK && e != ERR_END) {
         cursor_drop(b);
-        /* What was read before the damage is good: it goes, and the damage is met next time. */
+        /* The records before the damage are valid: they are sent, and the next call meets the
+         * damage. */
         if (batch.count == 0) return e;
     }
     if (batch.count == 0) return ERR_END;

@@ -1,8 +1,8 @@
 /* http.c - batches over HTTP to the platform's ingest route.
  *
- * The platform de-duplicates by (node, journal, seq), so a POST whose connection broke may always
- * be sent again. The key is read from its file again at every find, which follows every failure:
- * after a rotation the new key is taken up without a restart. Keys never enter a fault. */
+ * The platform removes duplicates by (node, journal, seq), so a POST whose connection broke may
+ * always be sent again. The key is read from its file again at every find, which follows every
+ * failure. So after a rotation the new key is used without a restart. Keys never enter a fault. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -21,6 +21,7 @@ struct http_transport {
     char *node;
     struct buf bearer; /* "Bearer wk_…" */
     struct buf target; /* of the positions route */
+    size_t plain_size; /* of the target without the journal */
     struct arena arena;
 };
 
@@ -30,7 +31,7 @@ static enum err key_read(struct http_transport *t, struct fault *f)
 {
     char bytes[KEY_BYTES_MAX + 2];
     size_t size;
-    enum err err = secret_read("platform.key.file", t->key_file, bytes, sizeof bytes, &size, f);
+    enum err err = secret_read("platform.key_file", t->key_file, bytes, sizeof bytes, &size, f);
     if (err != ERR_OK) return err;
     bool fine = true;
     for (size_t i = 0; i < size; i++) fine = fine && bytes[i] > ' ' && bytes[i] < 0x7f;
@@ -39,13 +40,13 @@ static enum err key_read(struct http_transport *t, struct fault *f)
     if (fine) buf_put(&t->bearer, str_of(bytes, size));
     memory_wipe(bytes, sizeof bytes);
     return fine ? ERR_OK
-                : fault_set(f, ERR_BAD_VALUE, "platform.key.file",
-                            "platform.key.file: %s does not hold one API key", t->key_file);
+                : fault_set(f, ERR_BAD_VALUE, "platform.key_file",
+                            "platform.key_file: %s must contain exactly one API key", t->key_file);
 }
 
 /* ---- answers ---- */
 
-/* The answer's JSON object; ERR_UPSTREAM_FAILED where it is none. The arena is reset. */
+/* Reads the answer's JSON object; ERR_UPSTREAM_FAILED: it has none. The arena is reset. */
 static enum err answer_read(struct http_transport *t, const struct http_answer *a,
                             struct json **ret, struct fault *f)
 {
@@ -55,7 +56,7 @@ static enum err answer_read(struct http_transport *t, const struct http_answer *
                   &ignored) == ERR_OK &&
         json_is_object(*ret))
         return ERR_OK;
-    return fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answered %d with no JSON object",
+    return fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answered %d without a JSON object",
                      a->status);
 }
 
@@ -65,8 +66,8 @@ static void refused(struct http_transport *t, const struct http_answer *a, struc
     if (answer_read(t, a, &root, f) != ERR_OK) return;
     struct str code = str_cut(json_text(root, STR("code")), 40);
     struct str sentence = str_cut(json_text(root, STR("error")), 180);
-    fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answered %d %.*s: %.*s", a->status,
-              STR_FORMAT(code), STR_FORMAT(sentence));
+    (void)fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answered %d %.*s: %.*s", a->status,
+                    STR_FORMAT(code), STR_FORMAT(sentence));
 }
 
 static bool code_is(struct http_transport *t, const struct http_answer *a, struct str code,
@@ -77,7 +78,7 @@ static bool code_is(struct http_transport *t, const struct http_answer *a, struc
            str_equal(json_text(*ret_root, STR("code")), code);
 }
 
-/* The call itself failed: what the client says ("Connection refused") needs its object. */
+/* The call itself failed: the client's text ("Connection refused") needs its object. */
 static enum err not_reached(enum err e, struct fault *f)
 {
     struct fault inner = *f;
@@ -112,25 +113,35 @@ static enum err report_read(const struct json *root, struct stream_report *ret, 
     return ERR_OK;
 }
 
-static enum err http_find(void *state, struct stream_report *ret, struct fault *f)
+static enum err ask_positions(struct http_transport *t, struct str target, struct http_answer *ret,
+                              struct fault *f)
 {
-    struct http_transport *t = state;
-    enum err e = key_read(t, f);
-    if (e != ERR_OK) return e;
     struct http_call call = {.method = "GET",
-                             .target = buf_view(&t->target),
+                             .target = target,
                              .headers = {{STR("Authorization"), buf_view(&t->bearer)}},
                              .header_count = 1,
                              .timeout_ms = FIND_MS,
                              .reply_max = REPLY_BYTES_MAX};
+    return http_call(t->client, &call, true, ret, f);
+}
+
+/* Asks only for its own journal, because others may have begun many under this node's name. An
+ * older platform does not know the parameter, and returns all. */
+static enum err http_find(void *state, struct stream_report *ret, struct fault *f)
+{
+    struct http_transport *t = state;
+    struct json *root;
     struct http_answer answer;
-    e = http_call(t->client, &call, true, &answer, f);
+    enum err e = key_read(t, f);
+    if (e != ERR_OK) return e;
+    e = ask_positions(t, buf_view(&t->target), &answer, f);
+    if (e == ERR_OK && answer.status == 400 && code_is(t, &answer, STR("unknown_parameter"), &root))
+        e = ask_positions(t, str_of(t->target.bytes, t->plain_size), &answer, f);
     if (e != ERR_OK) return not_reached(e, f);
     if (answer.status != 200) {
         refused(t, &answer, f);
         return ERR_UPSTREAM_FAILED;
     }
-    struct json *root;
     e = answer_read(t, &answer, &root, f);
     return e == ERR_OK ? report_read(root, ret, f) : e;
 }
@@ -147,7 +158,7 @@ static enum sent accepted(struct http_transport *t, const struct http_answer *a,
                                 .duplicates = json_u64(root, STR("duplicates"), 0),
                                 .clashes = json_u64(root, STR("clashes"), 0)};
     if (ret->next_seq > 0) return SENT_ACCEPTED;
-    fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform's answer lacks next_seq");
+    (void)fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform's answer lacks next_seq");
     return SENT_FAILED;
 }
 
@@ -173,7 +184,7 @@ static enum sent http_send(void *state, const struct batch *b, struct send_answe
     struct http_answer answer;
     enum err e = http_call(t->client, &call, true, &answer, f);
     if (e != ERR_OK) {
-        not_reached(e, f);
+        (void)not_reached(e, f);
         return e == ERR_TIMEOUT ? SENT_LATE : SENT_FAILED;
     }
     if (answer.status == 201) return accepted(t, &answer, ret, f);
@@ -208,11 +219,11 @@ static void http_destroy(struct transport *door)
     free(t);
 }
 
-enum err transport_http_create(const char *url, const char *key_file, const char *node,
-                               struct transport **ret, struct fault *f)
+enum err transport_http_create(const char *url, struct tls *tls, const char *key_file,
+                               const char *node, struct transport **ret, struct fault *f)
 {
     struct http_transport *t = calloc(1, sizeof *t);
-    check(t != NULL); /* at boot */
+    check(t != NULL); /* only at boot */
     t->door = (struct transport){t, http_find, http_send, http_interrupt, http_destroy, NULL};
     t->key_file = strdup(key_file);
     t->node = strdup(node);
@@ -221,10 +232,12 @@ enum err transport_http_create(const char *url, const char *key_file, const char
     buf_init(&t->target, 0, 4096);
     buf_put_literal(&t->target, "/api/v1/audit/positions?node=");
     http_put_encoded(&t->target, str_from(node));
+    t->plain_size = t->target.size;
+    buf_put_literal(&t->target, "&journal=0");
     arena_init(&t->arena, 16 << 10, 4 << 20);
 
     enum err e = key_read(t, f);
-    if (e == ERR_OK) e = http_client_create(str_from(url), &t->client, f);
+    if (e == ERR_OK) e = http_client_create(str_from(url), tls, &t->client, f);
     if (e != ERR_OK) {
         http_destroy(&t->door);
         return e;

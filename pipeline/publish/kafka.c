@@ -1,18 +1,19 @@
-/* kafka.c - records into Kafka's audit topic: the door to librdkafka for producing.
+/* kafka.c - records into Kafka's audit topic: the only user of librdkafka for producing.
  *
- * The producer is idempotent, waits for all replicas in sync and never gives a message up, so
- * within its life a record is in its partition once and in order. A life ends where the library
- * says that it cannot go on (the topic was deleted, its sequence was lost): then there is a new
- * producer, and the publisher sends again from the delivered prefix on; and after a restart, from
- * the platform's position. Such redelivery is expected: readers know records by their place.
+ * The producer is idempotent, waits for all replicas in sync and never gives a message up. So
+ * within its life each record is in its partition once and in order. Its life ends when the library
+ * reports that it cannot continue (the topic was deleted, its sequence was lost). Then there is a
+ * new producer, and the publisher sends again from the delivered prefix on. After a restart it
+ * sends from the platform's position. Such redelivery is expected: readers recognize records by
+ * their position.
  *
  *        send                 brokers                    settle
  *   queue, ≤ WINDOW_MAX  →  acks=all, in order  →  window: contiguous prefix
  *
- * The topic is looked at before the first record, and again by each new producer: made where it
- * is missing, refused where it is not what order and safety need. All callbacks but the log's
- * come from rd_kafka_poll() on the publisher's thread, or on the one that makes the client
- * while it waits for that. */
+ * Each new producer checks the topic before the first record. It creates a missing topic, and
+ * refuses one that does not ensure order and safety. All callbacks except the log's come from
+ * rd_kafka_poll() on the publisher's thread, or on the thread that makes the client, while the
+ * publisher waits for that. */
 #include <librdkafka/rdkafka.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,11 +34,13 @@
 enum {
     METADATA_MS = 3000,
     ADMIN_MS = 10000,
-    PATIENCE_MS = 500, /* a full queue is waited for so long, then the publisher looks about */
+    /* the wait for a full queue, after which the publisher checks its other work */
+    PATIENCE_MS = 500,
     POLL_MS = 20,
-    MESSAGE_BYTES_LEAST = 512 << 10, /* twice a batch of ours */
+    MESSAGE_BYTES_LEAST = 512 << 10, /* twice the size of a batch */
     TENANT_ARENA = 4 << 10,
     LIBRARY_NICE = 5,
+    PARTITIONS_MADE = 4, /* of a topic that this engine creates */
 };
 
 struct kafka_transport {
@@ -47,11 +50,11 @@ struct kafka_transport {
     rd_kafka_topic_t *topic;
     bool topic_is_fine;
     int32_t partition;
-    uint32_t partitions;
+    uint32_t partitions; /* 0: not known yet */
     char *node, *compression;
     const char *topic_name; /* the login's */
     struct topic_login login;
-    struct arena arena; /* of the record in hand */
+    struct arena arena; /* of the current record */
     struct window window;
     rd_kafka_resp_err_t failed; /* of the first record that the client gave up */
     _Atomic bool interrupted;
@@ -96,15 +99,16 @@ struct opening {
     enum err err;
 };
 
-/* A thread of the library's that has records for a broker which answers nothing does not sleep, it
- * spins (2.0 at least): so all of them come after the engine's own, with about a quarter of a full
- * core left. They inherit that from who makes the client, who could not take it back: hence a
- * thread for this alone. (An interceptor could lower each as it begins; but where the library
- * cannot make a client, it frees interceptors twice.) */
+/* A thread of the library that has records for a broker that does not answer does not sleep, it
+ * spins (in 2.0 at least). So all of them have a lower priority than the engine's own threads, and
+ * get about a quarter of a busy core. They inherit the priority from the thread that makes the
+ * client, which could not raise its own again: hence a separate thread. (An interceptor could lower
+ * each thread as it begins. But if the library cannot make a client, it frees interceptors
+ * twice.) */
 static void *open_nicely(void *context)
 {
     struct opening *o = context;
-    setpriority(PRIO_PROCESS, 0, LIBRARY_NICE); /* of this thread alone, on Linux */
+    setpriority(PRIO_PROCESS, 0, LIBRARY_NICE); /* only of this thread, on Linux */
     o->err = topic_login_open(&o->transport->login, RD_KAFKA_PRODUCER, o->conf,
                               &o->transport->client, o->fault);
     return NULL;
@@ -118,7 +122,7 @@ static enum err configure(struct kafka_transport *k, rd_kafka_conf_t *conf, stru
         {"client.id", "writ-engine"},
         {"enable.idempotence", "true"},
         {"acks", "all"},
-        /* else one refused by a new leader is overtaken, and taken for stored */
+        /* otherwise a message refused by a new leader is overtaken, and counts as stored */
         {"max.in.flight.requests.per.connection", "1"},
         {"message.timeout.ms", "0"}, /* never gives up */
         {"linger.ms", "5"},
@@ -126,7 +130,7 @@ static enum err configure(struct kafka_transport *k, rd_kafka_conf_t *conf, stru
         {"compression.codec", k->compression},
         {"queue.buffering.max.messages", "100000"},
         {"queue.buffering.max.kbytes", "65536"},
-        /* a deleted topic is told after that long */
+        /* a deleted topic is reported after this time */
         {"topic.metadata.propagation.max.ms", "10000"},
     };
     return topic_login_configure(&k->login, conf, own, sizeof own / sizeof *own, f);
@@ -174,21 +178,21 @@ static void client_close(struct kafka_transport *k)
 static enum sent away(struct kafka_transport *k, const char *what, rd_kafka_resp_err_t why,
                       struct fault *f)
 {
-    rd_kafka_poll(k->client, 0); /* it may have said more */
+    rd_kafka_poll(k->client, 0); /* it may report more */
     const char *trouble = topic_login_trouble(&k->login);
-    fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's topic %s %s: %s", k->topic_name, what,
-              trouble[0] != '\0' ? trouble : rd_kafka_err2str(why));
+    (void)fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's topic %s %s: %s", k->topic_name, what,
+                    trouble[0] != '\0' ? trouble : rd_kafka_err2str(why));
     return SENT_FAILED;
 }
 
 static enum sent misfit(struct fault *f, const char *topic, const char *text)
 {
-    fault_set(f, ERR_BAD_VALUE, "kafka.topic", "Kafka's topic %s %s. Nothing is published", topic,
-              text);
+    (void)fault_set(f, ERR_BAD_VALUE, "kafka.topic", "Kafka's topic %s %s. Nothing is published",
+                    topic, text);
     return SENT_MISFIT;
 }
 
-/* One admin request's answer, or NULL where none came in time. */
+/* The answer of one admin request; NULL: none came in time. */
 static rd_kafka_event_t *admin_answer(struct kafka_transport *k, rd_kafka_queue_t *queue)
 {
     uint64_t until_ns = world_monotonic_ns() + (uint64_t)ADMIN_MS * 1000000;
@@ -200,9 +204,10 @@ static rd_kafka_event_t *admin_answer(struct kafka_transport *k, rd_kafka_queue_
 
 static enum sent topic_make(struct kafka_transport *k, struct fault *f)
 {
+    const uint32_t partitions = k->partitions > 0 ? k->partitions : PARTITIONS_MADE;
     char text[200];
     rd_kafka_NewTopic_t *topic =
-        rd_kafka_NewTopic_new(k->topic_name, (int)k->partitions, -1, text, sizeof text);
+        rd_kafka_NewTopic_new(k->topic_name, (int)partitions, -1, text, sizeof text);
     check(topic != NULL);
     rd_kafka_NewTopic_set_config(topic, "cleanup.policy", "delete");
     rd_kafka_queue_t *queue = rd_kafka_queue_new(k->client);
@@ -221,16 +226,14 @@ static enum sent topic_make(struct kafka_transport *k, struct fault *f)
     rd_kafka_NewTopic_destroy(topic);
     if (why == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
         why == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED)
-        return misfit(
-            f, k->topic_name,
-            "is missing, and kafka.user may not make it: make it with kafka.partitions partitions");
+        return misfit(f, k->topic_name, "is missing, and kafka.user may not make it: make it");
     if (why != RD_KAFKA_RESP_ERR_NO_ERROR && why != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
         return away(k, "is missing and cannot be made", why, f);
-    log_text(LOG_INFO, "kafka_topic_made", "%s with %u partitions", k->topic_name, k->partitions);
+    log_text(LOG_INFO, "kafka_topic_made", "%s with %u partitions", k->topic_name, partitions);
     return SENT_QUEUED;
 }
 
-/* The value of one of the topic's settings into `to`; "" where the brokers do not tell. */
+/* Copies the value of one of the topic's settings to `to`; "": the brokers do not return it. */
 static void setting_of(const rd_kafka_ConfigEntry_t **entries, size_t count, const char *name,
                        char *to, size_t size)
 {
@@ -265,19 +268,19 @@ static enum sent settings_check(const struct kafka_transport *k,
     if (!str_to_u64(str_from(in_sync), &number)) return SENT_QUEUED;
     if (number > (uint64_t)replicas) {
         snprintf(text, sizeof text,
-                 "has %d replicas but min.insync.replicas = %s: nobody can write to it", replicas,
-                 in_sync);
+                 "has %d replicas but min.insync.replicas = %s: no client can write to it",
+                 replicas, in_sync);
         return misfit(f, k->topic_name, text);
     }
     if (number < 2)
         log_text(LOG_WARNING, "kafka_topic",
-                 "an event of %s may be on one broker only when it is acknowledged (replicas: %d, "
+                 "an acknowledged event of %s may be on only one broker (replicas: %d, "
                  "min.insync.replicas: %s); the journal keeps it until the platform has it",
                  k->topic_name, replicas, in_sync);
     return SENT_QUEUED;
 }
 
-/* What cannot be asked (no right to describe) is not held against the topic. */
+/* A setting that cannot be read (no right to describe) is not an error of the topic. */
 static enum sent settings_ask(struct kafka_transport *k, int replicas, struct fault *f)
 {
     rd_kafka_ConfigResource_t *resource =
@@ -302,13 +305,13 @@ static enum sent settings_ask(struct kafka_transport *k, int replicas, struct fa
     return sent;
 }
 
-/* Partitions and replicas of the topic; *ret_partitions is 0 where there is no such topic. */
+/* Partitions and replicas of the topic; *ret_partitions is 0 if there is no such topic. */
 static enum sent topic_look(struct kafka_transport *k, int *ret_partitions, int *ret_replicas,
                             struct fault *f)
 {
     const struct rd_kafka_metadata *all;
     rd_kafka_resp_err_t why = rd_kafka_metadata(k->client, 0, k->topic, &all, METADATA_MS);
-    if (why != RD_KAFKA_RESP_ERR_NO_ERROR) return away(k, "cannot be looked at", why, f);
+    if (why != RD_KAFKA_RESP_ERR_NO_ERROR) return away(k, "cannot be queried", why, f);
     enum sent sent = SENT_QUEUED;
     *ret_partitions = *ret_replicas = 0;
     if (all->topic_cnt == 1) {
@@ -322,7 +325,7 @@ static enum sent topic_look(struct kafka_transport *k, int *ret_partitions, int 
         } else if (why == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED) {
             sent = misfit(f, k->topic_name, "may not be written by kafka.user");
         } else if (why != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) {
-            sent = away(k, "cannot be looked at", why, f);
+            sent = away(k, "cannot be queried", why, f);
         }
     }
     rd_kafka_metadata_destroy(all);
@@ -337,18 +340,22 @@ static enum sent topic_check(struct kafka_transport *k, struct fault *f)
         sent = topic_make(k, f);
         if (sent == SENT_QUEUED) sent = topic_look(k, &partitions, &replicas, f);
         if (sent == SENT_QUEUED && partitions == 0)
-            return away(k, "was made and is not there yet", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART,
-                        f);
+            return away(k, "was created, but is not available yet",
+                        RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, f);
     }
     if (sent != SENT_QUEUED) return sent;
-    if ((uint32_t)partitions != k->partitions) {
+    if (k->partitions > 0 && (uint32_t)partitions != k->partitions) {
         char text[200];
-        snprintf(
-            text, sizeof text,
-            "has %d partitions, kafka.partitions says %u: set kafka.partitions = %d, in every engine at the same time",
-            partitions, k->partitions, partitions);
+        snprintf(text, sizeof text,
+                 "has %d partitions, and this engine began with %u: restart every engine after the "
+                 "platform has stored all records that they have published",
+                 partitions, k->partitions);
         return misfit(f, k->topic_name, text);
     }
+    if (partitions > TOPIC_PARTITIONS_MAX)
+        return misfit(f, k->topic_name, "has more than 1024 partitions");
+    k->partitions = (uint32_t)partitions;
+    k->partition = (int32_t)topic_partition(str_from(k->node), STR("0"), k->partitions);
     sent = settings_ask(k, replicas, f);
     k->topic_is_fine = sent == SENT_QUEUED;
     return sent;
@@ -366,8 +373,8 @@ static rd_kafka_headers_t *headers_make(const struct kafka_transport *k,
                                         uint64_t seq)
 {
     rd_kafka_headers_t *h = rd_kafka_headers_new(9);
-    struct topic_place place = {str_from(k->node), STR("0"), str_of(b->epoch, JOURNAL_EPOCH_TEXT),
-                                seq};
+    struct topic_position place = {str_from(k->node), STR("0"),
+                                   str_of(b->epoch, JOURNAL_EPOCH_TEXT), seq};
     char digits[24], traceparent[TOPIC_TRACEPARENT_TEXT];
     struct buf number = buf_over(digits, sizeof digits);
     buf_put_u64(&number, seq);
@@ -444,7 +451,7 @@ static enum sent kafka_send(void *state, const struct batch *b, struct send_answ
         enum sent sent = topic_check(k, f);
         if (sent != SENT_QUEUED) return sent;
     }
-    if (b->first_seq != k->window.end) { /* back, for a replay: what is under way arrives first */
+    if (b->first_seq != k->window.end) { /* a replay: the records under way arrive first */
         wait_for_all(k, PATIENCE_MS);
         if (k->window.under_way == 0) window_reset(&k->window, b->first_seq);
     }
@@ -455,8 +462,8 @@ static enum sent kafka_send(void *state, const struct batch *b, struct send_answ
     rd_kafka_poll(k->client, 0);
     const char *trouble = topic_login_trouble(&k->login);
     if (ret->next_seq == b->first_seq)
-        fault_set(f, ERR_OVERLOADED, "", "%s",
-                  trouble[0] != '\0' ? trouble : "Kafka takes no more records now");
+        (void)fault_set(f, ERR_OVERLOADED, "", "%s",
+                        trouble[0] != '\0' ? trouble : "Kafka accepts no more records at present");
     return SENT_QUEUED;
 }
 
@@ -472,10 +479,10 @@ static enum err kafka_settle(void *state, uint32_t ms, struct relay_report *ret,
                                  .under_way = k->window.under_way,
                                  .trouble = topic_login_trouble(&k->login)};
     if (k->failed == RD_KAFKA_RESP_ERR_NO_ERROR) return ERR_OK;
-    fault_set(f, ERR_UPSTREAM_FAILED, "",
-              "Kafka's client gave up (%s); a new one sends again from seq %llu",
-              rd_kafka_err2name(k->failed), (unsigned long long)k->window.delivered);
-    client_close(k); /* the next send opens another */
+    (void)fault_set(f, ERR_UPSTREAM_FAILED, "",
+                    "Kafka's client gave up (%s); a new one sends again from seq %llu",
+                    rd_kafka_err2name(k->failed), (unsigned long long)k->window.delivered);
+    client_close(k); /* the next send opens another one */
     k->failed = RD_KAFKA_RESP_ERR_NO_ERROR;
     window_reset(&k->window, k->window.delivered);
     ret->under_way = 0;
@@ -512,7 +519,7 @@ static void kafka_destroy(struct transport *door)
 static char *copy(const char *text)
 {
     char *to = strdup(text);
-    check(to != NULL); /* at boot */
+    check(to != NULL); /* only at boot */
     return to;
 }
 
@@ -521,7 +528,7 @@ enum err transport_kafka_create(const struct publish_kafka *o, const char *node,
                                 struct fault *f)
 {
     struct kafka_transport *k = calloc(1, sizeof *k);
-    check(k != NULL); /* at boot */
+    check(k != NULL); /* only at boot */
     k->door =
         (struct transport){k, kafka_find, kafka_send, kafka_interrupt, kafka_destroy, kafka_settle};
     k->positions = positions;
@@ -530,8 +537,7 @@ enum err transport_kafka_create(const struct publish_kafka *o, const char *node,
     topic_login_init(&k->login, &o->access, k);
     k->topic_name = k->login.access.topic;
     k->partitions = o->partitions;
-    check(k->partitions >= 1 && k->partitions <= TOPIC_PARTITIONS_MAX);
-    k->partition = (int32_t)topic_partition(str_from(node), STR("0"), k->partitions);
+    check(k->partitions <= TOPIC_PARTITIONS_MAX);
     arena_init(&k->arena, TENANT_ARENA, 1 << 20);
     enum err e = client_open(k, f);
     if (e != ERR_OK) {

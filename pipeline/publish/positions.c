@@ -27,7 +27,7 @@ enum position_news positions_relayed(struct positions *p, const struct stream_re
     struct positions moved = *p;
     enum position_news news = positions_found(&moved, r, end);
     if (news == POSITION_AHEAD || news == POSITION_NONSENSE) return news;
-    /* The first answer says where to begin, which is what any earlier request was about. */
+    /* The first answer shows where to begin. That covers any earlier request. */
     bool asked = p->next != 0 && r->replay != 0 && r->replay != p->replay;
     bool stays = p->next > moved.next && !asked;
     if (stays) moved.next = p->next;
@@ -39,7 +39,7 @@ enum position_news positions_relayed(struct positions *p, const struct stream_re
 enum position_news positions_accepted(struct positions *p, uint64_t first, uint64_t count,
                                       uint64_t next_seq, uint64_t end)
 {
-    /* It took the batch, so it must stand beyond it. */
+    /* It took the batch, so its position must be behind it. */
     if (next_seq < first + count) return POSITION_NONSENSE;
     if (next_seq - 1 > end) return POSITION_AHEAD;
     return move(p, next_seq);
@@ -50,7 +50,7 @@ enum position_news positions_gap(struct positions *p, uint64_t first, uint64_t w
 {
     if (want_from == 0) return POSITION_NONSENSE;
     if (want_from - 1 > end) return POSITION_AHEAD;
-    /* To want what was just sent, or less, is no gap; going on would send it for ever. */
+    /* A gap at or behind the sent batch is impossible. Sending again would never end. */
     if (want_from >= first) return POSITION_NONSENSE;
     return move(p, want_from);
 }

@@ -1,9 +1,9 @@
-/* publish.c - the publisher's thread: find, fill, send, and what each answer means.
+/* publish.c - the publisher's thread: find, fill, send, and the handling of each answer.
  *
- * Waiting has two forms. With nothing to send the thread listens: publish_wake() counts a ring and
- * wakes it if it sleeps (an event count: the sleeper says that it listens, notes the count, looks
- * for work once more, and sleeps only while the count stands). A pause (batch delay, backoff) does
- * not listen to rings, so a busy engine pays one atomic addition per sync and no system call. */
+ * There are two ways to wait. With nothing to send the thread listens: publish_wake() counts a ring
+ * and wakes it if it sleeps. (This is an event count: the thread sets `listening`, reads the count,
+ * looks for work once more, and sleeps only while the count stays the same.) A pause (batch delay,
+ * backoff) ignores rings, so a busy engine pays one atomic addition per sync and no system call. */
 #include "pipeline/publish/publish.h"
 
 #include <errno.h>
@@ -35,6 +35,9 @@ enum {
     FIND_REST = 2
 };
 
+/* If a batch were refused because of invalid lines, the stream would stop there. */
+_Static_assert((int)PUBLISH_BATCH_RECORDS <= (int)LIMIT_INGEST_WRONG_LINES, "any batch is taken");
+
 static const struct backoff retries = {.first_ms = 50, .most_ms = 5000};
 
 struct publisher {
@@ -48,32 +51,34 @@ struct publisher {
     /* The thread's own. */
     struct batch_filler filler;
     struct positions positions;
-    char compared[EPOCH_TEXT]; /* the epoch that the platform told last and our journal has there */
+    /* the last epoch from the platform that our journal has at that record */
+    char compared[EPOCH_TEXT];
     bool must_find;
-    /* the last batch was not taken, or not even filled: that positions are told heals nothing */
+    /* The last batch was not taken, or not even filled. Then an answer with positions does not end
+     * the failure. */
     bool send_fails;
-    /* what the network lets through in time; what the platform takes */
+    /* the size that the network carries in time; the size that the platform accepts */
     size_t batch_bytes, batch_bytes_most;
     uint64_t poll_due_ms;
-    struct relay_report relay; /* of a relay, as last told */
-    /* when the platform last came closer to it; how long it may not */
+    struct relay_report relay; /* of a relay, as last reported */
+    /* when the platform last advanced towards it; the permitted time without that */
     uint64_t progress_ms, stall_ms;
-    uint64_t quiet_finds; /* positions that a relay did without, in a row */
+    uint64_t quiet_finds; /* finds in a row that failed and were not needed, because of the relay */
 
     /* Between threads. */
-    _Alignas(64) _Atomic uint32_t rings; /* what the listener sleeps on */
+    _Alignas(64) _Atomic uint32_t rings; /* the listener sleeps on it */
     _Atomic uint32_t listening;
-    _Atomic uint32_t stopping; /* what a pause sleeps on; 1: drain, 2: at once */
-    _Atomic uint32_t ended;    /* what publish_stop() sleeps on; 1: the thread is done */
+    _Atomic uint32_t stopping; /* a pause sleeps on it; 1: drain, 2: at once */
+    _Atomic uint32_t ended;    /* publish_stop() sleeps on it; 1: the thread has ended */
     _Atomic uint64_t drain_until_ms;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the following members */
     struct publish_status status;
     uint64_t answered_ms;
-    /* when a relay last had all of it, or came closer to that */
+    /* when a relay last had all records, or advanced */
     uint64_t delivered_ms;
-    /* when the platform last had all that a relay has, or came closer to that */
+    /* when the platform last had all records of a relay, or advanced */
     uint64_t closer_ms;
-    char relay_trouble[TOPIC_TROUBLE_TEXT]; /* what it said of why */
+    char relay_trouble[TOPIC_TROUBLE_TEXT]; /* the relay's reason */
 };
 
 static bool is_relayed(const struct publisher *p) { return p->transport->settle != NULL; }
@@ -85,7 +90,7 @@ static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
 static void futex_sleep(_Atomic uint32_t *word, uint32_t while_it_is, uint64_t ms)
 {
     struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    /* wakes early: callers look again */
+    /* may wake early: callers check again */
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_it_is, &t, NULL, 0);
 }
 
@@ -103,7 +108,7 @@ void publish_wake(struct publisher *p)
     if (atomic_load(&p->listening)) futex_wake(&p->rings);
 }
 
-/* Sleeps until there may be something to send, a stop is asked for, or `ms` passed. */
+/* Sleeps until there may be something to send, a stop is requested, or `ms` have passed. */
 static void listen_for(struct publisher *p, uint64_t ms)
 {
     atomic_store(&p->listening, 1);
@@ -113,7 +118,7 @@ static void listen_for(struct publisher *p, uint64_t ms)
     atomic_store(&p->listening, 0);
 }
 
-/* Sleeps for `ms` unless a stop is asked for; while draining only a little. */
+/* Sleeps for `ms` unless a stop is requested; during the drain only briefly. */
 static void rest(struct publisher *p, uint64_t ms)
 {
     uint64_t until = monotonic_ms() + ms, now;
@@ -188,17 +193,17 @@ void publish_status(const struct publisher *p, struct publish_status *ret)
         if (ret->text[0] == '\0')
             snprintf(
                 ret->text, sizeof ret->text,
-                "the platform has stood at seq %llu for %llu s, though Kafka has more: does it read "
-                "this topic (kafka.brokers, kafka.topic there)? The records wait in the journal",
+                "the platform has stood at seq %llu for %llu s, though Kafka has more: check that it reads "
+                "this topic (kafka.brokers, kafka.topic there). The records wait in the journal",
                 (unsigned long long)ret->confirmed_seq, (unsigned long long)(standing_ms / 1000));
     }
     ret->durable_seq = journal_durable_seq(p->journal);
     ret->lag_records = lag_of(p, ret->confirmed_seq);
 }
 
-/* The platform answered as it should: in step, and nothing is wrong, unless no batches are
- * taken though it tells positions (its disk is full, or the topic is a misfit): then what was
- * wrong stays, till one is. */
+/* The platform's answer was correct. Nothing is wrong, unless it returns positions and takes no
+ * batches (its disk is full, or the topic is a misfit). Then the problem stays until a batch is
+ * taken. */
 static void in_step(struct publisher *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -224,7 +229,7 @@ static void in_step(struct publisher *p)
                  (unsigned long long)p->positions.next);
 }
 
-/* Something failed: says so (not each time), and waits longer and longer. */
+/* Records a failure: logs it (not each time), and waits longer each time. */
 static void failed(struct publisher *p, const struct fault *f)
 {
     p->must_find = true;
@@ -233,19 +238,19 @@ static void failed(struct publisher *p, const struct fault *f)
     pthread_mutex_lock(&p->lock);
     uint64_t failures = ++p->status.failures_in_a_row;
     bool is_new = strcmp(p->status.text, f->text) != 0;
-    /* What the platform had found stays true while it is away. */
+    /* The problem that the platform reported stays valid while it does not answer. */
     if (!publish_state_is_behind(p->status.state)) p->status.state = PUBLISH_FINDING;
     snprintf(p->status.text, sizeof p->status.text, "%s", f->text);
     pthread_mutex_unlock(&p->lock);
 
-    if (is_stopping(p) == 2) return; /* an interrupted call is no news */
+    if (is_stopping(p) == 2) return; /* an interrupted call is not logged */
     if (is_new || failures % RELOG_EVERY == 0)
         log_text(LOG_WARNING, "publish_failed", "%s", f->text);
     rest(p, backoff_ms(&retries, failures));
 }
 
-/* Something that no retry of ours heals: alarms once, then asks again at a calm pace, in case a
- * person does heal it. */
+/* For a problem that no retry solves: alarms once, then asks again at a slow pace, in case a person
+ * solves it. */
 static void alarm_raise(struct publisher *p, enum publish_state state, const char *text)
 {
     p->must_find = true;
@@ -263,12 +268,13 @@ static void alarm_raise(struct publisher *p, enum publish_state state, const cha
     rest(p, PUBLISH_POLL_MS);
 }
 
-/* ---- what news mean ---- */
+/* ---- the handling of news ---- */
 
 static void told_nonsense(struct publisher *p, const char *what)
 {
     struct fault f;
-    fault_set(&f, ERR_UPSTREAM_FAILED, "", "the platform's %s contradicts the protocol", what);
+    (void)fault_set(&f, ERR_UPSTREAM_FAILED, "", "the platform's %s contradicts the protocol",
+                    what);
     failed(p, &f);
 }
 
@@ -283,7 +289,7 @@ static void is_ahead(struct publisher *p, uint64_t theirs)
     alarm_raise(p, PUBLISH_AHEAD, text);
 }
 
-/* False: the news ended the step. `theirs` is the newest seq that the platform claims. */
+/* False: the news ended the step. `theirs` is the newest seq that the platform reports. */
 static bool news_are_good(struct publisher *p, enum position_news news, uint64_t theirs,
                           const char *what)
 {
@@ -321,8 +327,8 @@ static bool news_are_good(struct publisher *p, enum position_news news, uint64_t
 
 /* ---- find ---- */
 
-/* What a relay needs the platform for can wait: records go on to it meanwhile. Nothing goes while a
- * platform that hangs is asked, so asking it may take a third of the time. */
+/* With a relay a failed find can wait, because records go on to the relay. No record is sent while
+ * a hanging platform is asked, so asking may take at most a third of the time. */
 static void find_failed(struct publisher *p, uint64_t took_ms, const struct fault *f)
 {
     if (!is_relayed(p) || p->positions.next == 0) {
@@ -343,20 +349,21 @@ static void find_failed(struct publisher *p, uint64_t took_ms, const struct faul
     p->poll_due_ms = monotonic_ms() + (pause_ms > least_ms ? pause_ms : least_ms);
 }
 
-/* Behind a relay: whether the platform still comes closer to what the relay has. Where it does not,
- * the relay may have lost what it had acknowledged (its topic was deleted, or truncated). */
+/* With a relay: checks that the platform advances towards the relay's position. If it does not, the
+ * relay may have lost acknowledged records (its topic was deleted, or truncated). */
 static void watch_progress(struct publisher *p, uint64_t confirmed_before)
 {
     uint64_t now = monotonic_ms();
     bool all_read = p->positions.confirmed + 1 >= p->relay.delivered;
     bool moved = p->positions.confirmed != confirmed_before;
     pthread_mutex_lock(&p->lock);
-    /* What is sent again is delivered by nobody for a moment, and read by nobody for that. */
+    /* Records that are sent again are undelivered and unread for a moment. That is no
+     * standstill. */
     if (moved || (all_read && p->relay.under_way == 0)) p->closer_ms = now;
     pthread_mutex_unlock(&p->lock);
-    /* Patience grows until all is read: a slow platform that is busy with records it
-     * has already comes no closer for a while, and sending them once more would keep it
-     * busy with even more of them. */
+    /* The permitted time grows until all is read. A slow platform that is busy with records that it
+     * already has does not advance for a while. Sending them again would give it even more of
+     * them. */
     if (p->progress_ms == 0 || all_read) p->stall_ms = PUBLISH_STALL_MS;
     if (p->progress_ms == 0 || all_read || moved) {
         p->progress_ms = now;
@@ -369,13 +376,13 @@ static void watch_progress(struct publisher *p, uint64_t confirmed_before)
     metric_add(p->sheet, METRIC_PUBLISH_REPLAYS, 1);
     log_text(
         LOG_WARNING, "publish_stalled",
-        "the platform's position stays at %llu, though Kafka has more (is kafka.brokers set there? was the topic "
-        "deleted?); sending again from there",
+        "the platform's position stays at %llu, though Kafka has more (check kafka.brokers there, and whether the topic was "
+        "deleted); sending again from there",
         (unsigned long long)p->positions.confirmed);
 }
 
-/* False, with the alarm raised: the record before the platform's next is not the one that we have
- * there. A record that is no longer kept cannot be compared. */
+/* False, with the alarm raised: the record before the platform's next one differs from ours there.
+ * A record that the journal does not have any more cannot be compared. */
 static bool history_is_ours(struct publisher *p, const struct stream_report *r)
 {
     if (!r->known || r->next_seq <= 1) return true;
@@ -397,9 +404,9 @@ static bool history_is_ours(struct publisher *p, const struct stream_report *r)
     return false;
 }
 
-/* Whether the history need not be compared again: what is of this boot's epoch is ours from the first
- * record on that was compared. What goes on by an earlier one is news, wherever it stands: somebody
- * else may have written it, a copy of this machine say. */
+/* Whether the history need not be compared again. Records of this boot's epoch are ours after the
+ * first comparison. A record of an earlier epoch is news at any position: another writer may have
+ * written it, for example a copy of this machine. */
 static bool is_no_news(const struct publisher *p, const struct stream_report *r)
 {
     return memcmp(r->epoch, p->compared, EPOCH_TEXT) == 0 &&
@@ -464,15 +471,16 @@ static void too_large(struct publisher *p, const struct batch *b, const struct f
     failed(p, f);
 }
 
-/* Sent again as it is, a batch that a slow network cannot carry in time would never arrive. */
+/* Makes the batches smaller: sent again unchanged, a batch that a slow network cannot carry in time
+ * would never arrive. */
 static void late(struct publisher *p, const struct batch *b, const struct fault *f)
 {
-    size_t less = b->lines.size / 4; /* each try takes all the time there is */
+    size_t less = b->lines.size / 4; /* each try takes all the available time */
     p->batch_bytes = less > BATCH_BYTES_SLOW ? less : BATCH_BYTES_SLOW;
     failed(p, f);
 }
 
-/* What went quickly may be more the next time. */
+/* A batch that was sent quickly may be larger the next time. */
 static void went_in(struct publisher *p, uint64_t took_ms)
 {
     if (took_ms > BATCH_QUICK_MS) return;
@@ -480,7 +488,7 @@ static void went_in(struct publisher *p, uint64_t took_ms)
         p->batch_bytes < p->batch_bytes_most / 2 ? p->batch_bytes * 2 : p->batch_bytes_most;
 }
 
-/* A relay took some of the batch, or none of it for a while; then it may have said why. */
+/* A relay took some of the batch, or none of it for a while; then it may have given a reason. */
 static void queued(struct publisher *p, const struct batch *b, const struct send_answer *a,
                    const struct fault *f)
 {
@@ -539,8 +547,8 @@ static void send_batch(struct publisher *p, const struct batch *b)
     }
 }
 
-/* The records that the platform wants are gone, and so is what it has them
- * from: a person has to decide. */
+/* The journal does not have the records that the platform requests, and their content is lost here.
+ * A person must decide. */
 static void nothing_to_fill_with(struct publisher *p)
 {
     struct journal_totals kept;
@@ -558,7 +566,7 @@ static void nothing_to_fill_with(struct publisher *p)
     if (batch_fill(&p->filler, kept.oldest_seq, BATCH_BYTES_LEAST, 1, &oldest, &f) == ERR_OK)
         buf_printf(
             &t,
-            ", or give up what is lost: writ audit accept-gap --node %s --from-seq %llu --next-seq %llu --epoch %.*s",
+            ", or accept the loss: writ audit accept-gap --node %s --from-seq %llu --next-seq %llu --epoch %.*s",
             p->node, (unsigned long long)wanted, (unsigned long long)oldest.first_seq,
             JOURNAL_EPOCH_TEXT, oldest.epoch);
     text[t.size] = '\0';
@@ -567,7 +575,8 @@ static void nothing_to_fill_with(struct publisher *p)
 
 static void cannot_fill(struct publisher *p, enum err e, const struct fault *f)
 {
-    if (e == ERR_END) { /* the durable mark moved, its bytes are not readable yet: at once, then */
+    /* the durable position moved, but its bytes are not readable yet: try again at once */
+    if (e == ERR_END) {
         rest(p, 1);
         return;
     }
@@ -598,7 +607,7 @@ static bool all_confirmed(struct publisher *p)
     return p->positions.next != 0 && p->positions.confirmed >= journal_durable_seq(p->journal);
 }
 
-/* All of it is where a stop may leave it: confirmed, or kept safe by the relay. */
+/* All records are where a stop may leave them: confirmed, or safe in the relay. */
 static bool all_safe(struct publisher *p)
 {
     uint64_t durable = journal_durable_seq(p->journal);
@@ -610,7 +619,7 @@ static bool is_done(struct publisher *p)
 {
     uint32_t stopping = is_stopping(p);
     if (stopping == 0) return false;
-    /* only this thread writes it; waiting heals nothing */
+    /* only this thread writes it; waiting does not help */
     if (publish_state_is_alarm(p->status.state)) return true;
     return stopping == 2 || all_safe(p) || monotonic_ms() >= atomic_load(&p->drain_until_ms);
 }
@@ -634,7 +643,7 @@ static void step(struct publisher *p)
         durable = journal_durable_seq(p->journal);
         if (durable < p->positions.next) return;
     }
-    /* Few records wait for company; a backlog does not. */
+    /* A few records wait for more; a backlog does not. */
     if (durable - p->positions.next < PUBLISH_BATCH_RECORDS / 2 && !is_stopping(p))
         rest(p, PUBLISH_DELAY_MS);
     fill_and_send(p);
@@ -652,7 +661,8 @@ static void *run(void *context)
 enum err publish_connect(const struct publish_options *options, struct transport **ret,
                          struct fault *f)
 {
-    enum err e = transport_http_create(options->url, options->key_file, options->node, ret, f);
+    enum err e =
+        transport_http_create(options->url, options->tls, options->key_file, options->node, ret, f);
     if (e == ERR_OK && options->kafka != NULL)
         e = transport_kafka_create(options->kafka, options->node, *ret, ret, f);
     return e;
@@ -667,7 +677,7 @@ enum err publish_start(const struct publish_options *options, struct publisher *
         if (e != ERR_OK) return e;
     }
     struct publisher *p = aligned_alloc(64, (sizeof(struct publisher) + 63) / 64 * 64);
-    check(p != NULL); /* at boot */
+    check(p != NULL); /* only at boot */
     *p = (struct publisher){.journal = options->journal,
                             .transport = transport,
                             .sheet = metrics_sheet_create(),
@@ -703,7 +713,8 @@ bool publish_stop(struct publisher *p, uint32_t drain_ms)
     futex_wake(&p->stopping);
     publish_wake(p);
     bool ended = ended_by(p, until);
-    while (!ended) { /* in a call, as it seems: cut that short, again if it was just before one */
+    /* probably in a call: interrupt it, and again if the thread was just before one */
+    while (!ended) {
         atomic_store(&p->stopping, 2);
         p->transport->interrupt(p->transport->state);
         ended = ended_by(p, monotonic_ms() + DRAIN_RETRY_MS);

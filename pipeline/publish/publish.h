@@ -1,30 +1,30 @@
-/* publish.h - the engine's records on their way to the platform, in order, without end.
+/* publish.h - sends the engine's records to the platform, in order, continuously.
  *
- * One thread tails the journal up to its durable seq and sends batches, over HTTP or by Kafka;
- * whatever the platform or the brokers answer or do not answer, nothing else in the engine waits
- * for it. A platform that is away costs lag, never a decision.
+ * One thread reads the journal up to its durable seq and sends batches, over HTTP or by Kafka. No
+ * other part of the engine waits for the answers of the platform or the brokers. An unreachable
+ * platform causes a lag, but never affects a decision.
  *
  *            +------------- any failure: wait 50 ms … 5 s ------------+
  *            v                                                        |
  *   start → FINDING --positions--> SENDING --batch, answer, batch …---+
  *            |                        |
- *            |   what it finds is past help: it alarms, and asks again every 5 s
+ *            |   no retry can solve the problem: it alarms, and asks again every 5 s
  *            +→ AHEAD     the platform has records that this journal never had (the disk went back)
  *            +→ DIVERGED  the platform's last record is of another history than ours
- *            +→ GAP       the platform wants records that are no longer kept
- *            +→ BROKEN    our own journal cannot be read back
- *            +→ MISFIT    Kafka's topic is not what it should be
+ *            +→ GAP       the platform requests records that the journal does not have any more
+ *            +→ BROKEN    our own journal cannot be read
+ *            +→ MISFIT    Kafka's topic has wrong settings
  *
  * By Kafka, records are under way until the brokers have acknowledged them, and then until the
- * platform has read them; its positions, asked for a few times a second, are what confirms, so
- * a journal segment is kept until the platform has it. The platform may ask for a replay; and
- * where its position has stood for PUBLISH_STALL_MS behind what the topic has, the records
- * between are sent again unasked (twice as late each time, until it has all): a topic that
- * lost them loses nothing.
+ * platform has read them. The platform's positions, requested a few times a second, confirm them.
+ * So a journal segment stays until the platform has it. The platform may request a replay. If its
+ * position has stood for PUBLISH_STALL_MS behind the topic's records, the records between are sent
+ * again without a request (each time after twice the delay, until it has all). So a topic that
+ * loses them loses nothing.
  *
- * The platform's answer is the position: it is kept in no file here. A batch has one epoch, at
- * most PUBLISH_BATCH_BYTES and PUBLISH_BATCH_RECORDS. Records that nobody hurries wait up to
- * PUBLISH_DELAY_MS for company, so that a batch is worth its cost. */
+ * The platform's answer is the position, and no file here stores it. A batch has one epoch, at most
+ * PUBLISH_BATCH_BYTES and PUBLISH_BATCH_RECORDS. Records that are not urgent wait up to
+ * PUBLISH_DELAY_MS for more, so that a batch is worth its cost. */
 #ifndef PUBLISH_PUBLISH_H
 #define PUBLISH_PUBLISH_H
 
@@ -35,39 +35,43 @@
 struct publisher;
 struct transport; /* publish/transport.h */
 
-/* Measured over loopback with records of 1.2 KiB: a batch costs about 80 µs besides its bytes, so
- * 20 ms of company make that 0.07 µs a record at 60,000 a second; beyond 1,000 records there is
- * nothing left to win, and the buffers fall out of the core's cache. */
+/* Measured over loopback with records of 1.2 KiB: a batch costs about 80 µs besides its bytes. A
+ * delay of 20 ms makes that 0.07 µs a record at 60,000 a second. More than 1,000 records save
+ * nothing more, and the buffers do not fit into the core's cache. */
 enum {
-    PUBLISH_BATCH_BYTES = 4 << 20, /* half of what the platform takes in one request */
+    PUBLISH_BATCH_BYTES = 4 << 20, /* half of the platform's limit for one request */
     PUBLISH_BATCH_RECORDS = 1000,
     PUBLISH_DELAY_MS = 20,
-    PUBLISH_POLL_MS = 5000,      /* positions are asked for at least this often */
-    PUBLISH_RELAY_POLL_MS = 250, /* and this often while a relay has what the platform has not */
+    PUBLISH_POLL_MS = 5000, /* positions are requested at least this often */
+    /* and this often while a relay has records that the platform has not */
+    PUBLISH_RELAY_POLL_MS = 250,
     PUBLISH_STALL_MS = 30000,
     PUBLISH_STALL_MOST_MS = 600000,
 };
 
 struct publish_kafka { /* texts are copied */
     struct topic_access access;
-    uint32_t partitions;     /* of the topic, 1 … TOPIC_PARTITIONS_MAX */
+    uint32_t
+        /* that the topic must have, at most TOPIC_PARTITIONS_MAX; 0: the present number */
+        partitions;
     const char *compression; /* lz4, zstd, none */
 };
 
 struct publish_options {
     struct journal *journal; /* borrowed until publish_stop() */
     const char *node;        /* this engine's name; copied */
-    const char *url;         /* the platform, http://host:port or unix:/path; copied */
-    /* its API key; read again after a failure, so a key can rotate; copied */
+    const char *url;         /* the platform, http://host:port, https://… or unix:/path; copied */
+    struct tls *tls;         /* for https://; outlives the publisher */
+    /* The platform's API key. It is read again after a failure, so a key can rotate; copied. */
     const char *key_file;
-    /* NULL: records go over HTTP. Else by Kafka, and url is for positions */
+    /* NULL: records go over HTTP. Else by Kafka, and url is for positions. */
     const struct publish_kafka *kafka;
-    /* NULL: HTTP to url. Else taken, and url and key_file are not read */
+    /* NULL: HTTP to url. Else taken over, and url and key_file are not read. */
     struct transport *transport;
 };
 
-/* What publish_start() would make of the options' addresses, keys and certificates: for those who
- * want to know early whether they are right. ERR_BAD_VALUE: one is not. */
+/* Makes the transport of publish_start() from the options' addresses, keys and certificates, for
+ * callers that check them early. ERR_BAD_VALUE: one is not valid. */
 enum err publish_connect(const struct publish_options *options, struct transport **ret,
                          struct fault *f);
 
@@ -82,7 +86,7 @@ enum publish_state {
 };
 const char *publish_state_name(enum publish_state s); /* "finding" */
 bool publish_state_is_alarm(enum publish_state s);    /* a person must look */
-/* The platform has records of this node that this journal never had: what they say (a revocation, a
+/* The platform has records of this node that this journal never had. Their content (a revocation, a
  * suspension) is not known here. */
 bool publish_state_is_behind(enum publish_state s);
 
@@ -91,19 +95,20 @@ struct publish_status {
     uint64_t confirmed_seq, durable_seq, lag_records;
     uint64_t delivered_seq; /* by Kafka: acknowledged by the brokers */
     uint64_t failures_in_a_row;
-    /* since the platform last answered as it should, or, if longer, since Kafka's brokers last
-     * acknowledged what waits for them, or since the platform last came closer to what these have
-     * (from PUBLISH_STALL_MS on); since the start if never */
+    /* The longest of these: the time since the platform's last correct answer, the time since
+     * Kafka's brokers last acknowledged a waiting record, the time since the platform last advanced
+     * towards the brokers' records (from PUBLISH_STALL_MS on). Since the start, if there was
+     * none. */
     uint64_t silent_ms;
-    char text[640]; /* what is wrong, for people; "" = nothing */
+    char text[640]; /* the present problem, for people; "": none */
 };
 
-/* Starts the thread. ERR_NOT_FOUND, ERR_BAD_VALUE: the key file or the url, told in *f. */
+/* Starts the thread. ERR_NOT_FOUND, ERR_BAD_VALUE: the key file or the url, described in *f. */
 enum err publish_start(const struct publish_options *options, struct publisher **ret,
                        struct fault *f);
 
-/* The durable seq moved. Any thread; no call of the system unless the publisher sleeps;
- * `p` may be NULL. */
+/* The durable seq has moved. Any thread; no system call unless the publisher sleeps. `p` may be
+ * NULL. */
 void publish_wake(struct publisher *p);
 
 void publish_status(const struct publisher *p, struct publish_status *ret); /* any thread */

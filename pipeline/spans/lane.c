@@ -15,7 +15,7 @@ void lane_init(struct span_lane *l)
 {
     *l = (struct span_lane){.filled = 0};
     l->places = calloc(LANE_PLACES, sizeof *l->places);
-    check(l->places != NULL); /* at boot */
+    check(l->places != NULL); /* only at boot */
 }
 
 void lane_fini(struct span_lane *l)
@@ -50,7 +50,8 @@ void lane_keep(struct span_lane *l) { l->filled++; }
 
 static bool is_open(const struct span *s, uint64_t written, uint64_t synced)
 {
-    return s->gate_lane == 0 || s->gate_mark <= (s->gate_lane == 1 ? written : synced);
+    return s->barrier_durability == 0 ||
+           s->barrier_block <= (s->barrier_durability == 1 ? written : synced);
 }
 
 bool lane_release(struct span_lane *l, uint64_t written, uint64_t synced, uint64_t now_ns)
@@ -58,7 +59,8 @@ bool lane_release(struct span_lane *l, uint64_t written, uint64_t synced, uint64
     size_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed);
     size_t head = atomic_load_explicit(&l->head, memory_order_relaxed);
     size_t depth_before = tail - head;
-    for (size_t i = tail; i != l->filled; i++) { /* a written one may be open behind a synced one */
+    /* a written one may be finished while a synced one before it waits */
+    for (size_t i = tail; i != l->filled; i++) {
         struct span *s = place(l, i);
         if (s->end_ns == 0 && is_open(s, written, synced)) s->end_ns = now_ns;
     }
@@ -67,7 +69,7 @@ bool lane_release(struct span_lane *l, uint64_t written, uint64_t synced, uint64
     return depth_before < LANE_PLACES / 2 && tail - head >= LANE_PLACES / 2;
 }
 
-/* Published and not yet dropped. */
+/* Published, but not dropped yet. */
 static size_t depth_of(const struct span_lane *l)
 {
     return atomic_load_explicit(&l->tail, memory_order_acquire) -

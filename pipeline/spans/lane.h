@@ -2,11 +2,11 @@
  *
  *        tail            filled
  *    head  v               v
- *   ---+---+---+---+---+---+---      head … tail     published: the sender's to read
- *      | p | p | w | p | w |         tail … filled   waiting: the reactor's; a span ends when the gate of its
- *   ---+---+---+---+---+---+---                      reply opens, and is published with all before it
+ *   ---+---+---+---+---+---+---      head … tail     published: for the sender
+ *      | p | p | w | p | w |         tail … filled   waiting: the reactor's; a span ends when its reply's
+ *   ---+---+---+---+---+---+---                      barrier is passed, and is published with all before it
  *
- * The reactor writes `filled` and `tail`, the sender `head`. Nobody waits: a full ring loses the
+ * The reactor writes `filled` and `tail`, the sender `head`. Neither waits: a full ring loses the
  * new span and counts it. A span is written in place, once, and encoded from there. */
 #ifndef SPANS_LANE_H
 #define SPANS_LANE_H
@@ -21,7 +21,8 @@ enum {
     SPAN_RULE_BYTES = 80,
     SPAN_REQUEST_BYTES = 32,
     SPAN_POLICY_BYTES = 64,
-    /* 2.2 s at 900 sampled decisions a second, 0.85 MB a reactor. */
+    SPAN_CALL_BYTES = 128,
+    /* 2.2 s at 900 sampled decisions a second, 1.4 MB a reactor. */
     LANE_PLACES = 2048,
 };
 
@@ -30,25 +31,28 @@ enum {
     char name[most];                                                                               \
     uint8_t name##_size
 
-struct span_place { /* where it belongs */
+struct span_place { /* the span's trace and parent */
     uint8_t trace[TRACE_ID_BYTES], parent[SPAN_ID_BYTES];
     bool has_parent;
 };
 
-struct span { /* one decision, or one request that got none */
+struct span { /* one decision, or one request without a decision */
     struct span_place place;
     uint8_t id[SPAN_ID_BYTES];
     bool dry_run;
-    uint16_t status;    /* of HTTP */
-    uint32_t gate_lane; /* what its reply waits for: 0 nothing, 1 written, 2 synced */
-    uint64_t gate_mark;
+    uint16_t status; /* of HTTP */
+    /* the durability that its reply waits for: 0 nothing, 1 written, 2 synced */
+    uint32_t barrier_durability;
+    uint64_t barrier_block;
     uint64_t begin_ns, decided_ns, end_ns; /* monotonic; end 0: its reply still waits */
     uint64_t policy_version;               /* 0: none */
     const char *decision, *kind, *error;   /* static texts; NULL: none */
     SPAN_TEXT(rule, SPAN_RULE_BYTES);
     SPAN_TEXT(request, SPAN_REQUEST_BYTES);
     SPAN_TEXT(policy, SPAN_POLICY_BYTES);
-    SPAN_TEXT(trace_text, LIMIT_TRACE_ID_BYTES); /* as the decision has it: it may be no W3C id */
+    SPAN_TEXT(trace_text, LIMIT_TRACE_ID_BYTES); /* as in the decision: it may not be a W3C id */
+    SPAN_TEXT(tool_call, SPAN_CALL_BYTES);
+    SPAN_TEXT(conversation, SPAN_CALL_BYTES);
 };
 
 struct span_lane {
@@ -59,32 +63,32 @@ struct span_lane {
     _Alignas(64) _Atomic size_t head;
 };
 
-/* LANE_PLACES, from the heap, at boot; `sheet` is set before it is used */
+/* LANE_PLACES, from the heap, at boot; `sheet` must be set before the lane is used. */
 void lane_init(struct span_lane *l);
 void lane_fini(struct span_lane *l);
 
-/* Copies what fits, whole characters only. */
+/* Copies the whole characters that fit. */
 size_t span_copy(char *to, size_t most, struct str text);
 #define span_set(span, name, text)                                                                 \
     ((span)->name##_size = (uint8_t)span_copy((span)->name, sizeof(span)->name, (text)))
 
 /* ---- the reactor ---- */
 
-/* The next place, zeroed; NULL: none is free, and the loss is counted. It counts
- * once lane_keep() was called. */
+/* The next entry, zeroed; NULL: the ring is full, and the loss is counted. The entry counts after
+ * lane_keep() is called. */
 struct span *lane_open(struct span_lane *l);
 void lane_keep(struct span_lane *l);
 static inline bool lane_waits(const struct span_lane *l)
 {
     return l->filled != atomic_load_explicit(&l->tail, memory_order_relaxed);
 }
-/* Ends, as of `now_ns`, what waits for no more than these marks, and publishes. True: the ring has
- * just become half full, so the sender should be woken. */
+/* Ends, as of `now_ns`, the spans whose barriers are at or below these positions, and publishes.
+ * True: the ring has just become half full, so the sender should be woken. */
 bool lane_release(struct span_lane *l, uint64_t written, uint64_t synced, uint64_t now_ns);
 
 /* ---- the sender ---- */
 
 const struct span *lane_peek(const struct span_lane *l); /* the oldest; NULL: none */
-void lane_drop(struct span_lane *l);                     /* that one's place is free */
+void lane_drop(struct span_lane *l);                     /* frees the oldest one's entry */
 
 #endif

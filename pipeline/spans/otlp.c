@@ -60,8 +60,8 @@ static void put_time(struct buf *out, struct str name, uint64_t ns)
     buf_put_byte(out, '"');
 }
 
-/* The moment when the decision was made and its record handed over: what
- * comes after it is the disk. */
+/* The time when the decision was made and its record handed over. The time after it is spent on the
+ * disk. */
 static void put_decided(struct buf *out, const struct span *s, uint64_t unix_offset_ns)
 {
     if (s->decided_ns == 0) return;
@@ -82,6 +82,9 @@ static void put_attributes(struct buf *out, const struct span *s)
     put_text(out, STR("writ.mode"), s->dry_run ? STR("dry_run") : STR("live"), &first);
     put_text(out, STR("writ.request_id"), str_of(s->request, s->request_size), &first);
     put_text(out, STR("writ.trace_id"), str_of(s->trace_text, s->trace_text_size), &first);
+    put_text(out, STR("gen_ai.tool.call.id"), str_of(s->tool_call, s->tool_call_size), &first);
+    put_text(out, STR("gen_ai.conversation.id"), str_of(s->conversation, s->conversation_size),
+             &first);
     put_number(out, STR("http.response.status_code"), s->status, &first);
     put_text(out, STR("error.type"), str_from(s->error), &first);
     buf_put_byte(out, ']');
@@ -100,7 +103,7 @@ void otlp_put_span(struct buf *out, const struct span *s, uint64_t unix_offset_n
     put_time(out, STR(",\"endTimeUnixNano\":\""), s->end_ns + unix_offset_ns);
     put_attributes(out, s);
     put_decided(out, s, unix_offset_ns);
-    if (s->status >= 500) { /* a server's span: what the client did wrong is no error of ours */
+    if (s->status >= 500) { /* a server's span: a client's error is not an error here */
         buf_put_literal(out, ",\"status\":{\"code\":");
         buf_put_u64(out, STATUS_ERROR);
         buf_put_byte(out, '}');

@@ -1,9 +1,9 @@
 /* otlp.h - spans as OTLP's JSON (opentelemetry.io/docs/specs/otlp, 1.x): ids in hex, 64-bit
  * integers as decimal strings, enumerations as numbers.
  *
- * One request is one resource (this engine) with one scope of spans. What goes in is what an
- * operator needs to find a decision and to see how long it took: outcome, rule, policy and
- * version, kind, request and trace id. No action, no actor, no arguments: a trace store has other
+ * One request is one resource (this engine) with one scope of spans. A span has the members by
+ * which an operator finds a decision and sees its duration: outcome, rule, policy and version,
+ * kind, request and trace id. It has no action, actor or arguments, because a trace store has other
  * readers than the audit trail. */
 #ifndef SPANS_OTLP_H
 #define SPANS_OTLP_H
@@ -16,7 +16,7 @@ struct otlp_resource {
 };
 
 void otlp_put_begin(struct buf *out, const struct otlp_resource *r);
-/* `unix_offset_ns` makes monotonic times Unix times. */
+/* `unix_offset_ns` converts monotonic times to Unix times. */
 void otlp_put_span(struct buf *out, const struct span *s, uint64_t unix_offset_ns, bool is_first);
 void otlp_put_end(struct buf *out);
 

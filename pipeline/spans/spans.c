@@ -1,8 +1,8 @@
-/* spans.c - the thread that empties the lanes and speaks to the collector.
+/* spans.c - the thread that empties the lanes and sends to the collector.
  *
- * It sleeps SPANS_DELAY_MS between rounds, or until a lane becomes half full; a reactor never wakes
- * it for a single span. A request is kept as its bytes until the collector has taken or refused it
- * (OTLP/HTTP: 429, 502, 503 and 504 are to be tried again, any other status is final). */
+ * It sleeps SPANS_DELAY_MS between rounds, or until a lane becomes half full. A reactor never wakes
+ * it for a single span. A request's bytes stay until the collector has taken or refused it
+ * (OTLP/HTTP: 429, 502, 503 and 504 must be tried again, any other status is final). */
 #include "pipeline/spans/spans.h"
 
 #include <linux/futex.h>
@@ -22,10 +22,10 @@
 #include "pipeline/spans/otlp.h"
 
 enum {
-    CALL_MS = 10000, /* what a collector has for one request */
+    CALL_MS = 10000, /* the collector's time limit for one request */
     REPLY_BYTES_MAX = 64 << 10,
     BODY_BYTES_FIRST = 64 << 10,
-    /* far above SPANS_BATCH spans with every text at its longest and escaped */
+    /* Far above SPANS_BATCH spans with every text at its longest and escaped. */
     BODY_BYTES_MAX = 4 << 20,
     RETRY_AFTER_MOST_S = 60,
 };
@@ -36,29 +36,28 @@ struct spans {
     /* Set before the thread starts. */
     struct span_lane *lanes;
     unsigned lane_count;
-    uint64_t threshold; /* a trace id whose last 63 bits are below it is sampled */
+    uint64_t threshold; /* a trace is sampled if the last 63 bits of its id are below it */
     struct http_client *client;
     struct metrics_sheet *sheet;
     char *node, *version;
     pthread_t thread;
 
     /* The thread's own. */
-    struct buf body; /* the request in hand, and how many spans it has */
+    struct buf body; /* the current request, and its number of spans */
     size_t body_spans;
     unsigned next_lane;
     uint64_t failures;  /* in a row */
     struct arena arena; /* of an answer */
 
     /* Between threads. */
-    _Atomic uint32_t rings; /* what the sleeper sleeps on */
+    _Atomic uint32_t rings; /* the sleeping thread sleeps on it */
     _Atomic uint32_t stopping, ended;
-    _Atomic uint64_t give_up_ns; /* when stopping: nothing is tried after this */
+    _Atomic uint64_t give_up_ns; /* after stopping: no request is tried after this time */
 };
 
 /* ---- which ---- */
 
-/* The comparison that OpenTelemetry's samplers make: the low 63 bits of the trace id's lower
- * half. */
+/* The comparison of OpenTelemetry's samplers: the low 63 bits of the trace id's lower half. */
 static bool is_chosen(const struct spans *s, const uint8_t trace[TRACE_ID_BYTES])
 {
     uint64_t low = 0;
@@ -92,14 +91,14 @@ void spans_wake(struct spans *s)
     syscall(SYS_futex, &s->rings, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Until a ring that is not among `seen`, or for `ms`. */
+/* Sleeps until a ring that is not among `seen`, or for `ms`. */
 static void sleep_for(struct spans *s, uint32_t seen, uint64_t ms)
 {
     struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
     if (ms > 0) syscall(SYS_futex, &s->rings, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
 }
 
-/* A pause that rings of reactors do not cut short; only a stop does. */
+/* A pause that only a stop ends early, not a reactor's ring. */
 static void pause_for(struct spans *s, uint64_t ms)
 {
     uint64_t until_ns = world_monotonic_ns() + ms * 1000000, now_ns;
@@ -117,7 +116,7 @@ static bool must_end(struct spans *s)
 
 /* ---- filling ---- */
 
-/* The next span of any lane, each lane in its turn. */
+/* The next span of any lane; the lanes take turns. */
 static struct span_lane *next_lane(struct spans *s)
 {
     for (unsigned i = 0; i < s->lane_count; i++) {
@@ -150,7 +149,7 @@ static bool fill(struct spans *s)
 
 enum outcome { TAKEN, REFUSED, TRY_AGAIN };
 
-/* {"partialSuccess":{"rejectedSpans":"3"}}: taken, but for so many. */
+/* {"partialSuccess":{"rejectedSpans":"3"}}: accepted, except for so many. */
 static uint64_t rejected_of(struct spans *s, const struct http_answer *answer)
 {
     static const struct json_options options = {.nul_anywhere = true};
@@ -173,7 +172,7 @@ static void taken(struct spans *s, const struct http_answer *answer)
     metric_add(s->sheet, METRIC_SPANS_SENT, s->body_spans - rejected);
     if (rejected > 0) metric_add(s->sheet, METRIC_SPANS_DROPPED_REFUSED, rejected);
     if (s->failures > 0)
-        log_line(LOG_INFO, "spans_sent_again", "text", "the collector takes spans again", NULL);
+        log_line(LOG_INFO, "spans_sent_again", "text", "the collector accepts spans again", NULL);
     s->failures = 0;
 }
 
@@ -183,10 +182,11 @@ static void refused(struct spans *s, int status)
     metric_add(s->sheet, METRIC_SPANS_DROPPED_REFUSED, s->body_spans);
     if (s->failures++ == 0)
         log_text(LOG_WARNING, "spans_refused",
-                 "the collector answers %d to POST /v1/traces: these spans are lost", status);
+                 "the collector answers POST /v1/traces with status %d: these spans are lost",
+                 status);
 }
 
-/* Told once, until it works again. */
+/* Logged once, until it works again. */
 static void failed(struct spans *s, const char *why)
 {
     metric_add(s->sheet, METRIC_SPANS_FAILURES, 1);
@@ -220,7 +220,7 @@ static enum outcome send_once(struct spans *s, uint64_t *ret_wait_ms)
     }
     uint64_t seconds = 0;
     if (err == ERR_OK) {
-        snprintf(f.text, sizeof f.text, "it answers %d", answer.status);
+        snprintf(f.text, sizeof f.text, "it answers with status %d", answer.status);
         if (!str_to_u64(http_answer_header(&answer, STR("retry-after")), &seconds)) seconds = 0;
         if (seconds > RETRY_AFTER_MOST_S) seconds = RETRY_AFTER_MOST_S;
     }
@@ -230,7 +230,7 @@ static enum outcome send_once(struct spans *s, uint64_t *ret_wait_ms)
     return TRY_AGAIN;
 }
 
-/* One request, as often as it takes; while stopping it is tried once. */
+/* Sends one request until it is settled; when stopping, once. */
 static void send_until_settled(struct spans *s)
 {
     uint64_t wait_ms = 0;
@@ -280,7 +280,7 @@ static uint64_t threshold_of(double sample)
 enum err spans_start(const struct spans_options *options, struct spans **ret, struct fault *f)
 {
     struct spans *s = calloc(1, sizeof *s);
-    check(s != NULL && options->lanes > 0); /* at boot */
+    check(s != NULL && options->lanes > 0); /* only at boot */
     s->lanes = aligned_alloc(64, options->lanes * sizeof *s->lanes);
     s->node = strdup(options->node);
     s->version = strdup(options->version);
@@ -291,7 +291,7 @@ enum err spans_start(const struct spans_options *options, struct spans **ret, st
     s->sheet = metrics_sheet_create();
     buf_init(&s->body, BODY_BYTES_FIRST, BODY_BYTES_MAX);
     arena_init(&s->arena, 4 << 10, 4 << 20);
-    enum err err = http_client_create(str_from(options->url), &s->client, f);
+    enum err err = http_client_create(str_from(options->url), options->tls, &s->client, f);
     if (err == ERR_OK && pthread_create(&s->thread, NULL, run, s) != 0)
         err = fault_set(f, ERR_FULL, "", "the thread that sends spans cannot be started");
     if (err != ERR_OK) {

@@ -25,7 +25,7 @@ bool trace_context_read(struct str header, struct trace_context *ret)
         return false;
     if (!hex_read(h + FLAGS_AT, &flags, 1)) return false;
     c.trace_text = str_of(h + TRACE_AT, 2 * sizeof c.trace);
-    c.sampled = (flags & FLAG_SAMPLED) != 0; /* other bits mean nothing yet */
+    c.sampled = (flags & FLAG_SAMPLED) != 0; /* other bits have no meaning yet */
     *ret = c;
     return true;
 }

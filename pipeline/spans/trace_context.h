@@ -1,11 +1,11 @@
-/* trace_context.h - the caller's place in a trace: the header `traceparent`, read strictly.
+/* trace_context.h - the caller's trace and span: the header `traceparent`, read strictly.
  *
  *   traceparent = version "-" trace-id "-" parent-id "-" flags      2, 32, 16, 2 lowercase hex digits
  *
- * W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context-1/). Version 00 is exactly that
- * long; a later one may go on behind another "-", of which nothing is read. Version ff and ids of
- * zeros are not valid. What is not valid is ignored as if it were not there: it is never an error,
- * because whoever broke the header is seldom whoever sent the request. Pure, any thread. */
+ * W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context-1/). Version 00 has exactly this
+ * length. A later one may continue after another "-", and that part is not read. Version ff and ids
+ * of zeros are not valid. An invalid header is ignored as if it were absent. It is never an error,
+ * because the sender of the request has rarely caused it. Pure, any thread. */
 #ifndef SPANS_TRACE_CONTEXT_H
 #define SPANS_TRACE_CONTEXT_H
 
@@ -25,7 +25,7 @@ struct trace_context {
 /* False: absent, or not valid; *ret is unchanged. */
 bool trace_context_read(struct str header, struct trace_context *ret);
 
-/* A trace id of ours that is one of W3C's as well: 32 lowercase hex digits, not all zero. */
+/* Whether a trace id is also a W3C trace id: 32 lowercase hex digits, not all zero. */
 bool trace_id_read(struct str text, uint8_t ret[TRACE_ID_BYTES]);
 
 #endif

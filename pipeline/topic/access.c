@@ -1,9 +1,8 @@
-/* access.c - the options of access to the brokers, in the client library's own names.
+/* access.c - the options of access to the brokers, under the client library's names.
  *
  * A combination that cannot work is refused at the start, with the option's name: a password
- * without a user, SASL without either, a CA file where nothing is encrypted, a token for a
- * mechanism that takes none. Brokers' certificates are verified, their names too; there is no
- * option to turn that off. */
+ * without a user, SASL without either, a CA file without encryption, a token for a mechanism
+ * without tokens. Brokers' certificates and their names are verified. No option turns that off. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -28,7 +27,7 @@ static enum err check_topic(const char *topic, struct fault *f)
                      TOPIC_NAME_MAX);
 }
 
-/* The client library would take the first colon of a bare IPv6 address for the one before the
+/* The client library would take the first colon of a bare IPv6 address as the one before the
  * port. */
 static enum err check_brokers(const char *brokers, struct fault *f)
 {
@@ -36,7 +35,7 @@ static enum err check_brokers(const char *brokers, struct fault *f)
     if (str_find(rest, '@') < rest.size)
         return fault_set(
             f, ERR_BAD_VALUE, "kafka.brokers",
-            "kafka.brokers: has an @, and only host:port with commas between is taken; a user and a password are options of their own");
+            "kafka.brokers: has an @; it must be host:port, with commas between several. Set the user by kafka.user and kafka.password_file");
     while (rest.size > 0) {
         size_t end = str_find(rest, ',');
         struct str broker = str_of(rest.bytes, end);
@@ -49,22 +48,22 @@ static enum err check_brokers(const char *brokers, struct fault *f)
         if (behind.size > 0 && memchr(behind.bytes + 1, ':', behind.size - 1) != NULL)
             return fault_set(
                 f, ERR_BAD_VALUE, "kafka.brokers",
-                "kafka.brokers: \"%.*s\" is not host:port; an IPv6 address stands in brackets, as in [::1]:9092",
+                "kafka.brokers: \"%.*s\" is not host:port; an IPv6 address must be in brackets, as in [::1]:9092",
                 (int)(broker.size > 100 ? 100 : broker.size), broker.bytes);
     }
     return ERR_OK;
 }
 
-/* The token itself may come later, and comes often: who logs in reads it. */
+/* The token itself may come later, and is often renewed: the login reads it. */
 static enum err by_token(const struct topic_access *a, struct fault *f)
 {
     if (a->token_file[0] == '\0')
         return fault_set(f, ERR_BAD_VALUE, "kafka.token_file",
-                         "kafka.token_file: kafka.sasl.mechanism = OAUTHBEARER needs it");
+                         "kafka.token_file: kafka.sasl_mechanism = OAUTHBEARER needs it");
     if (a->user[0] != '\0' || a->password_file[0] != '\0')
         return fault_set(
             f, ERR_BAD_VALUE, "kafka.user",
-            "kafka.user, kafka.password_file: with kafka.sasl.mechanism = OAUTHBEARER the token says who logs in");
+            "kafka.user, kafka.password_file: with kafka.sasl_mechanism = OAUTHBEARER the token names the user: leave these unset");
     return ERR_OK;
 }
 
@@ -73,7 +72,7 @@ static enum err by_password(const struct topic_access *a, struct topic_settings 
     size_t size;
     if (a->token_file[0] != '\0')
         return fault_set(f, ERR_BAD_VALUE, "kafka.token_file",
-                         "kafka.token_file: kafka.sasl.mechanism = %s takes no token",
+                         "kafka.token_file: kafka.sasl_mechanism = %s takes no token",
                          a->mechanism);
     if (a->user[0] == '\0' || a->password_file[0] == '\0')
         return fault_set(f, ERR_BAD_VALUE, "kafka.user",
@@ -106,7 +105,7 @@ static enum err make(const struct topic_access *a, struct topic_settings *s, str
     if (!sasl && (a->user[0] != '\0' || a->password_file[0] != '\0' || a->token_file[0] != '\0'))
         return fault_set(
             f, ERR_BAD_VALUE, "kafka.user",
-            "kafka.user, kafka.password_file, kafka.token_file: nobody logs in with kafka.security = %s",
+            "kafka.user, kafka.password_file, kafka.token_file: there is no login with kafka.security = %s",
             a->security);
     if (!sasl) return ERR_OK;
     set(s, "sasl.mechanism", a->mechanism);
@@ -140,7 +139,7 @@ bool topic_access_has_token(const struct topic_access *a)
 static const char *copy(const char *text)
 {
     char *to = strdup(text);
-    check(to != NULL); /* at boot */
+    check(to != NULL); /* only at boot */
     return to;
 }
 

@@ -1,4 +1,4 @@
-/* login.c - secrets from their files to the client library, and its complaints to people. */
+/* login.c - passes secrets from their files to the client library, and its errors to people. */
 #include "pipeline/topic/login.h"
 
 #include <netdb.h>
@@ -25,7 +25,7 @@ void topic_login_fini(struct topic_login *l)
 
 /* ---- brokers ---- */
 
-/* Without a name it is to free what it gave. */
+/* With node NULL the function must free its earlier result. */
 static int name_is_wanted(const char *node, const char *service, const struct addrinfo *hints,
                           struct addrinfo **res, void *opaque)
 {
@@ -52,14 +52,14 @@ static enum err give_token(const struct topic_login *l, rd_kafka_t *client, stru
     if (rd_kafka_oauthbearer_set_token(client, token.text, token.expires_ms, token.principal, NULL,
                                        0, text, sizeof text) != RD_KAFKA_RESP_ERR_NO_ERROR)
         e = fault_set(f, ERR_BAD_VALUE, "kafka.token_file",
-                      "kafka.token_file: the token in %s is not taken: %s", l->access.token_file,
+                      "kafka.token_file: the token in %s is not accepted: %s", l->access.token_file,
                       text);
     topic_token_wipe(&token);
     return e;
 }
 
-/* The library keeps the token that it has, asks again in ten seconds, and tells
- * brokers apart from this. */
+/* The library keeps its present token, asks again in ten seconds, and reports brokers
+ * separately. */
 static void token_is_wanted(rd_kafka_t *client, const char *config, void *opaque)
 {
     struct topic_login *l = opaque;
@@ -102,8 +102,8 @@ void topic_login_again(struct topic_login *l, rd_kafka_t *client)
 
 /* ---- certificates ---- */
 
-/* Decides nothing: OpenSSL has, and this remembers why, for a sentence that
- * the library does not make. */
+/* Does not decide: OpenSSL has decided, and this stores the reason, for a text that the library
+ * does not have. */
 static int certificate_was_checked(rd_kafka_t *client, const char *broker, int32_t id,
                                    int *x509_error, int depth, const char *der, size_t size,
                                    char *text, size_t capacity, void *opaque)
@@ -123,7 +123,7 @@ static const struct topic_setting both[] = {
     {"socket.connection.setup.timeout.ms", "5000"},
     {"topic.metadata.refresh.interval.ms", "10000"},
     {"allow.auto.create.topics", "false"}, /* it would have the brokers' number of partitions */
-    {"log.connection.close", "true"},      /* else nothing tells of a port that is for TLS */
+    {"log.connection.close", "true"},      /* else a TLS port causes no report */
 };
 
 static void logged(const rd_kafka_t *client, int level, const char *facility, const char *text)
@@ -140,7 +140,8 @@ static enum err set_all(rd_kafka_conf_t *conf, const struct topic_setting *list,
         if (rd_kafka_conf_set(conf, list[i].name, list[i].value, text, sizeof text) !=
             RD_KAFKA_CONF_OK)
             return fault_set(f, ERR_BAD_VALUE, "", "kafka: %s cannot be set: %s", list[i].name,
-                             strstr(list[i].name, "password") != NULL ? "it is not taken" : text);
+                             strstr(list[i].name, "password") != NULL ? "it is not accepted"
+                                                                      : text);
     return ERR_OK;
 }
 
@@ -177,7 +178,7 @@ enum err topic_login_open(struct topic_login *l, rd_kafka_type_t type, rd_kafka_
         return fault_set(f, ERR_BAD_VALUE, "", "%s", trouble);
     }
     l->trouble[0] = '\0';
-    rd_kafka_poll(client, 0); /* it may ask for a token, without which it connects to nobody */
+    rd_kafka_poll(client, 0); /* it may ask for a token, without which it does not connect */
     *ret = client;
     return ERR_OK;
 }
@@ -187,7 +188,7 @@ enum err topic_login_open(struct topic_login *l, rd_kafka_type_t type, rd_kafka_
 void topic_login_complained(struct topic_login *l, int code, const char *reason)
 {
     int x509_error = code == RD_KAFKA_RESP_ERR__SSL ? atomic_load(&l->x509_error) : 0;
-    /* That all brokers are away is no news of why. */
+    /* "All brokers are down" does not give the reason, so the earlier text stays. */
     if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && l->trouble[0] != '\0') return;
     topic_trouble_write(reason, x509_error, rd_kafka_version(), l->trouble);
     if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION) l->is_refused = true;

@@ -1,7 +1,7 @@
-/* token.c - what the client library has to know of a token, read from its payload.
+/* token.c - reads the members of a token that the client library needs from its payload.
  *
- * Everything that was read is wiped, whatever comes of it: text and payload stand in arrays of this
- * file, the tree in an arena that holds claims but never the signature. */
+ * Everything that was read is wiped in any case: text and payload are in arrays of this file, and
+ * the tree is in an arena that has claims but never the signature. */
 #include "pipeline/topic/token.h"
 
 #include "base/time.h"
@@ -13,7 +13,7 @@
 
 enum {
     PAYLOAD_MAX = TOPIC_TOKEN_MAX / 4 * 3,
-    TREE_BYTES_MAX = 4 << 20, /* of a payload that is nothing but brackets */
+    TREE_BYTES_MAX = 4 << 20, /* of a payload that has only brackets */
 };
 
 void topic_token_wipe(struct topic_token *t) { memory_wipe(t, sizeof *t); }
@@ -34,11 +34,11 @@ static const char *read_claims(struct str payload, struct arena *arena, struct t
     if (json_read(payload, &(struct json_options){.nul_anywhere = true}, arena, &root, &ignored) !=
             ERR_OK ||
         !json_is_object(root))
-        return "is no JWT: its payload is no JSON object";
+        return "is not a JWT: its payload is not a JSON object";
     const struct json *expires = json_get(root, STR("exp"));
-    if (!json_is_number(expires)) return "says of no time that it expires then (exp)";
+    if (!json_is_number(expires)) return "has no expiry time (exp)";
     if (!(expires->number >= 0 && expires->number <= SECONDS_MAX))
-        return "says that it expires at a time that is none (exp)";
+        return "has an expiry time that is out of range (exp)";
     ret->expires_ms = (int64_t)(expires->number * 1000);
     struct str subject = json_text(root, STR("sub"));
     if (!is_one_line(subject)) subject = STR("-");
@@ -51,7 +51,7 @@ static const char *read_payload(struct str coded, struct topic_token *ret)
 {
     uint8_t bytes[PAYLOAD_MAX];
     size_t size;
-    if (!base64url_read(coded, bytes, &size)) return "is no JWT: its payload is not base64url";
+    if (!base64url_read(coded, bytes, &size)) return "is not a JWT: its payload is not base64url";
     struct arena arena;
     arena_init(&arena, 8 << 10, TREE_BYTES_MAX);
     const char *why = read_claims(str_of((const char *)bytes, size), &arena, ret);
@@ -62,7 +62,8 @@ static const char *read_payload(struct str coded, struct topic_token *ret)
 
 /* ---- the text ---- */
 
-/* The library sends the text as it is, between control characters: nothing else may be in it. */
+/* The library sends the text unchanged, between control characters, so only these characters may be
+ * in it. */
 static bool is_coded(struct str s)
 {
     for (size_t i = 0; i < s.size; i++) {
@@ -81,11 +82,11 @@ static const char *parse(struct str text, struct topic_token *ret)
     if (text.size > TOPIC_TOKEN_MAX) return "is longer than 16384 bytes";
     if (!str_split(&rest, '.', &header) || !str_split(&rest, '.', &payload) ||
         !str_split(&rest, '.', &signature) || !str_is_absent(rest))
-        return "is no JWT: it has not three parts with points between";
+        return "is not a JWT: it does not have three parts with points between";
     if (header.size == 0 || payload.size == 0)
-        return "is no JWT: its header or its payload is empty";
+        return "is not a JWT: its header or its payload is empty";
     if (!is_coded(header) || !is_coded(payload) || !is_coded(signature))
-        return "is no JWT: it has characters that are not base64url";
+        return "is not a JWT: it has characters that are not base64url";
     const char *why = read_payload(payload, ret);
     if (why != NULL) return why;
     memcpy(ret->text, text.bytes, text.size);
@@ -115,8 +116,8 @@ enum err topic_token_read(const char *path, uint64_t now_ms, struct topic_token 
     const char *why = topic_token_parse(str_of(text, size), ret);
     memory_wipe(text, sizeof text);
     if (why != NULL)
-        return fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: what is in %s %s",
-                         path, why);
+        return fault_set(f, ERR_BAD_VALUE, "kafka.token_file",
+                         "kafka.token_file: the content of %s %s", path, why);
     if (ret->expires_ms > (int64_t)now_ms) return ERR_OK;
     char when[TIME_TEXT];
     time_write((uint64_t)ret->expires_ms, when);

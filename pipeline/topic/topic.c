@@ -29,26 +29,27 @@ static bool is_name(struct str s)
            str_is_utf8(s, &bad);
 }
 
-bool topic_place_read(const struct topic_headers *h, struct topic_place *ret, const char **ret_why)
+bool topic_position_read(const struct topic_headers *h, struct topic_position *ret,
+                         const char **ret_why)
 {
     uint64_t seq = 0;
     const char *why = NULL;
     if (!str_equal(h->schema, STR(TOPIC_SCHEMA)))
         why = "header schema is not " TOPIC_SCHEMA;
     else if (!is_name(h->node))
-        why = "header node is missing or no name";
+        why = "header node is missing or not a name";
     else if (!is_name(h->journal))
-        why = "header journal is missing or no name";
+        why = "header journal is missing or not a name";
     else if (!str_to_u64_hex(h->epoch, &(uint64_t){0}))
         why = "header epoch is missing or not 16 hex digits";
     else if (!str_to_u64(h->seq, &seq) || seq == 0 || seq > INT64_MAX / 2)
-        why = "header seq is missing or no number";
+        why = "header seq is missing or not a number";
     if (why != NULL) {
         *ret_why = why;
         return false;
     }
-    *ret =
-        (struct topic_place){.node = h->node, .journal = h->journal, .epoch = h->epoch, .seq = seq};
+    *ret = (struct topic_position){
+        .node = h->node, .journal = h->journal, .epoch = h->epoch, .seq = seq};
     return true;
 }
 
@@ -57,8 +58,8 @@ bool topic_place_read(const struct topic_headers *h, struct topic_place *ret, co
  *   object = "{" [ member *("," member) ] "}"     member = string ":" value
  *   value  = string | ("{" | "[") … its closing one | everything up to "," or "}"
  *
- * Canonical JSON has no space between tokens, so what looks like more is no event of ours. Strings
- * are stepped over whole; inside a nested value only depth is counted. */
+ * Canonical JSON has no space between tokens, so a text with a space there is not one of our
+ * events. Strings are skipped as a whole. Inside a nested value only the depth is counted. */
 
 static bool skip_string(struct str s, size_t *at, bool *ret_escaped)
 {

@@ -1,11 +1,11 @@
-/* credential.c - the text that a client shows, and the pepper that keeps its MAC useless to whoever
- * steals the database.
+/* credential.c - the text that a client shows, and the pepper that makes its MAC useless to a thief
+ * of the database.
  *
  *   wk_ 26 digits of id _ 43 characters of secret _ 6 hex digits of CRC
  *   0   3               29 30                     73 74              80
  *
- * The secret is 32 random bytes; the CRC only tells a typing mistake from a wrong key, before
- * anything is looked up. */
+ * The secret is 32 random bytes; the CRC only distinguishes a typing mistake from a wrong key,
+ * before any lookup. */
 #include "access/key.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ struct sha256 pepper_derive(const struct pepper *p, struct str label)
     return hkdf_once(str_of((const char *)p->bytes, sizeof p->bytes), (struct str){0}, label);
 }
 
-uint32_t pepper_mark(const struct pepper *p)
+uint32_t pepper_fingerprint(const struct pepper *p)
 {
     uint32_t mark;
     struct sha256 mac =
@@ -99,24 +99,23 @@ static enum err file_fault(struct fault *f, const char *what, const char *path)
 enum err pepper_read(const char *path, struct pepper *ret, struct fault *f)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return file_fault(f, "pepper.file: cannot open", path);
+    if (fd < 0) return file_fault(f, "pepper_file: cannot open", path);
     struct stat s;
     char text[PEPPER_TEXT + 2];
     size_t size;
     bool ok = fstat(fd, &s) == 0 && file_read(fd, text, sizeof text, &size);
-    enum err err = ok ? ERR_OK : file_fault(f, "pepper.file: cannot read", path);
+    enum err err = ok ? ERR_OK : file_fault(f, "pepper_file: cannot read", path);
     close(fd);
     if (err != ERR_OK) return err;
     if ((s.st_mode & 077) != 0)
-        return fault_set(
-            f, ERR_BAD_VALUE, "",
-            "pepper.file: %s is open to others (mode %03o): chmod 600 it, and think of "
-            "its keys as known",
-            path, (unsigned)s.st_mode & 0777);
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "pepper_file: %s is open to others (mode %03o): chmod 600 it, and treat "
+                         "its keys as known to others",
+                         path, (unsigned)s.st_mode & 0777);
     if (size == PEPPER_TEXT + 1 && text[PEPPER_TEXT] == '\n') size = PEPPER_TEXT;
-    struct sha256 bytes; /* as many bytes, and the same digits */
+    struct sha256 bytes; /* equal size, and the same digits */
     if (size != PEPPER_TEXT || !sha256_read_hex(str_of(text, PEPPER_TEXT), &bytes))
-        return fault_set(f, ERR_BAD_VALUE, "", "pepper.file: %s must hold 64 lowercase hex digits",
+        return fault_set(f, ERR_BAD_VALUE, "", "pepper_file: %s must hold 64 lowercase hex digits",
                          path);
     memcpy(ret->bytes, bytes.bytes, sizeof ret->bytes);
     memory_wipe(text, sizeof text);
@@ -132,7 +131,7 @@ static enum err directory_sync(const char *path, struct fault *f)
                                       : strndup(path, (size_t)(slash - path));
     check(directory != NULL);
     enum err err =
-        folder_sync(directory) ? ERR_OK : file_fault(f, "pepper.file: cannot sync", directory);
+        folder_sync(directory) ? ERR_OK : file_fault(f, "pepper_file: cannot sync", directory);
     free(directory);
     return err;
 }
@@ -140,7 +139,7 @@ static enum err directory_sync(const char *path, struct fault *f)
 enum err pepper_make(const char *path, struct fault *f)
 {
     if (access(path, F_OK) == 0) return ERR_OK;
-    if (errno != ENOENT) return file_fault(f, "pepper.file: cannot look at", path);
+    if (errno != ENOENT) return file_fault(f, "pepper_file: cannot read the status of", path);
     struct pepper pepper;
     world_random(pepper.bytes, sizeof pepper.bytes);
     char text[PEPPER_TEXT + 1];
@@ -148,17 +147,17 @@ enum err pepper_make(const char *path, struct fault *f)
     buf_put_hex(&b, pepper.bytes, sizeof pepper.bytes);
     buf_put_byte(&b, '\n');
 
-    /* Under a name of its own first and then linked: two programs that start at once agree on
-     * one pepper, and neither ever reads half of it. */
+    /* The file is written under a temporary name first and then linked. So two programs that
+     * start at once agree on one pepper, and neither ever reads half of it. */
     uint64_t own;
     world_random(&own, sizeof own);
     char *fresh = NULL;
     check(asprintf(&fresh, "%s.%016llx", path, (unsigned long long)own) > 0);
     enum err err = file_make(fresh, buf_view(&b))
                        ? ERR_OK
-                       : file_fault(f, "pepper.file: cannot create", fresh);
+                       : file_fault(f, "pepper_file: cannot create", fresh);
     if (err == ERR_OK && link(fresh, path) != 0 && errno != EEXIST)
-        err = file_fault(f, "pepper.file: cannot make the hard link", path);
+        err = file_fault(f, "pepper_file: cannot make the hard link", path);
     unlink(fresh);
     free(fresh);
     memory_wipe(text, sizeof text);
@@ -174,7 +173,7 @@ enum err pepper_read_or_make(const char *path, struct pepper *ret, struct fault 
     if (err != ERR_OK) return err;
     log_text(
         LOG_WARNING, "pepper_made",
-        "%s was not there and is new: keys made under another pepper are not taken. If there was one, put "
+        "%s was not there and is new: keys made under another pepper are refused. If there was one, put "
         "it back and start again",
         path);
     return pepper_read(path, ret, f);

@@ -1,9 +1,9 @@
 /* key.c - the key as a row: JSON in, JSON out.
  *
- * A row is read strictly: every member that is there must be of its type and within bounds, since
- * a key that is half understood would grant what its maker did not mean. An absent list takes its
- * default (actors: the key's name; reviewers: its owner; users, nodes, tenants: none), unless that
- * would be a pattern; an empty one is taken as it is, and so key_put() always writes the lists.
+ * A row is read strictly: every member must have its type and be within its limits, since a
+ * partly understood key would grant more than its author intended. An absent list takes its
+ * default (actors: the key's name; reviewers: its owner; users, nodes, tenants: none), unless
+ * that would be a pattern; an empty one stays empty, so key_put() always writes the lists.
  * Unknown members are ignored. */
 #include "access/key.h"
 
@@ -16,7 +16,7 @@
 
 enum {
     KEY_ARENA_FIRST = 1 << 10,
-    KEY_ARENA_LIMIT = 1 << 20, /* five lists of KEY_GLOBS_MAX names at their longest fit */
+    KEY_ARENA_LIMIT = 1 << 20, /* five lists of KEY_GLOBS_MAX names of the greatest length fit */
 };
 
 static const struct {
@@ -56,14 +56,14 @@ bool globs_match(const struct globs *g, struct str text)
 
 /* ---- reading ---- */
 
-/* The member, or NULL where it is absent or null (which are the same). */
+/* The member, or NULL if it is absent or null, which mean the same. */
 static const struct json *member(const struct json *row, const char *name)
 {
     const struct json *v = json_get(row, str_from(name));
     return v == NULL || v->type == JSON_NULL ? NULL : v;
 }
 
-/* A fault of the member `name`: its pointer, and the sentence opened by its name. */
+/* A fault of the member `name`, with its pointer and a text that begins with its name. */
 static enum err member_fault(struct fault *f, enum err err, const char *name, const char *format,
                              ...) __attribute__((format(printf, 4, 5)));
 static enum err member_fault(struct fault *f, enum err err, const char *name, const char *format,
@@ -161,7 +161,7 @@ static enum err read_time(const struct json *row, const char *name, uint64_t *re
     const struct json *v = member(row, name);
     if (v == NULL) return ERR_OK;
     if (v->type != JSON_STRING) return wrong_type(name, "a string with an RFC 3339 time", f);
-    /* Zero means never, so a time that came out as zero would make an expired key immortal. */
+    /* Zero means never, so a time that is read as zero would make an expired key permanent. */
     if (time_read(v->string, ret) && *ret != 0) return ERR_OK;
     return member_fault(f, ERR_BAD_VALUE, name, "\"%.*s\" is not an RFC 3339 time since 1970",
                         STR_FORMAT(v->string));
@@ -180,7 +180,7 @@ static enum err read_identity(const struct json *row, struct key *k, struct faul
     if (mark != NULL && (number == 0 || number > UINT32_MAX))
         return fault_set(f, ERR_BAD_VALUE, "/pepper_mark",
                          "pepper_mark: must be a whole number from 1 to 4294967295");
-    k->pepper_mark = (uint32_t)number;
+    k->pepper_fingerprint = (uint32_t)number;
     return ERR_OK;
 }
 
@@ -305,7 +305,8 @@ void key_put(struct buf *out, const struct key *k, bool with_mac)
     buf_put_byte(out, ',');
     put_time(out, "original_expires_at", k->original_expires_at);
     put_name(out, "owner", k->owner);
-    if (with_mac && k->pepper_mark != 0) buf_printf(out, "\"pepper_mark\":%u,", k->pepper_mark);
+    if (with_mac && k->pepper_fingerprint != 0)
+        buf_printf(out, "\"pepper_mark\":%u,", k->pepper_fingerprint);
     if (!str_is_absent(k->replaced_by)) put_name(out, "replaced_by", k->replaced_by);
     globs_put(out, "reviewers", &k->reviewers);
     buf_put_byte(out, ',');

@@ -7,10 +7,10 @@
  *
  *   made --active_ms--> signing --a younger one's active_ms--> verifying --overlap--> gone
  *
- * What is not ours to judge is not passed over: a damaged file, or one that others may read, ends
- * the start with its name, because going on would quietly refuse the tokens that it signed. That is
- * what the last line is for: any 32 bytes are a secret. The oldest files have none, and are taken as
- * they are. */
+ * A damaged file, or one that others may read, ends the start with an error that names it.
+ * Ignoring it would refuse the tokens that it signed without a notice. The last line of a file
+ * shows damage, since any 32 bytes are a valid secret. The oldest files have no such line and
+ * are read without it. */
 #include "access/signers.h"
 
 #include <dirent.h>
@@ -109,8 +109,8 @@ struct signers *signers_create(const struct signer_secret *list, size_t count)
     return s;
 }
 
-/* When the next one took over, which is not before it was itself in force, whatever the clock did
- * between two starts; UINT64_MAX: none does. */
+/* The time at which the next pair took over, but not before that pair's own start, whatever the
+ * clock did between two starts; UINT64_MAX: no pair follows. */
 static uint64_t replaced_ms(const struct signer_secret *list, size_t count, size_t at)
 {
     if (at + 1 == count) return UINT64_MAX;
@@ -132,7 +132,7 @@ size_t signers_over(const struct signer_secret *list, size_t count, uint64_t now
 void signers_put_jwks(struct buf *out, const struct signers *s)
 {
     buf_put_literal(out, "{\"keys\":[");
-    for (size_t i = s->count; i-- > 0;) { /* the newest first: some verifiers look at one only */
+    for (size_t i = s->count; i-- > 0;) { /* the newest first: some verifiers use only one */
         const struct signer *k = &s->list[i];
         buf_put_literal(out, "{\"alg\":\"EdDSA\",\"crv\":\"Ed25519\",\"kid\":");
         json_put_plain(out, str_of(k->kid, sizeof k->kid));
@@ -173,7 +173,7 @@ static bool name_read(struct str name, uint32_t *ret)
     return true;
 }
 
-/* "word value\n" off the front. */
+/* Takes "word value\n" off the front. */
 static bool line_read(struct str *rest, struct str word, struct str *ret)
 {
     struct str line;
@@ -184,7 +184,7 @@ static bool line_read(struct str *rest, struct str word, struct str *ret)
     return true;
 }
 
-/* What is left of the text says what all of it before that is, or there is nothing left. */
+/* The rest of the text is the digest of all lines before it, or there is no rest. */
 static bool sum_holds(struct str text, struct str rest)
 {
     struct str sum;
@@ -199,7 +199,7 @@ static bool text_read(struct str text, uint64_t *ret_active_ms,
                       uint8_t ret_secret[ED25519_KEY_BYTES])
 {
     struct str version, active, secret, all = text;
-    struct sha256 bytes; /* as many bytes, and the same digits */
+    struct sha256 bytes; /* equal size, and the same digits */
     if (!line_read(&text, STR("writ-signer"), &version) || !str_equal(version, STR("1")))
         return false;
     if (!line_read(&text, STR("active_ms"), &active) || !str_to_u64(active, ret_active_ms))
@@ -285,7 +285,8 @@ void signer_file_remove(const char *directory, uint32_t number)
 {
     char path[4096];
     path_write(path, directory, number);
-    unlink(path); /* one that stays is found again at the next start, and is over then, too */
+    /* a file that stays is found again at the next start, and has expired then, too */
+    unlink(path);
 }
 
 static enum err folder_of_sync(const char *path, struct fault *f)

@@ -1,9 +1,9 @@
 /* table.c - from a credential to its key.
  *
- * The id in the credential finds the row, the HMAC of the whole credential proves it. An unknown
- * id costs the same HMAC as a known one, so that time does not tell which ids exist. The cache
- * in front remembers credentials that were proved, by their SHA-256: only proved ones enter, so
- * that nobody can fill it with guesses; expiry is looked at again each time. */
+ * The id in the credential finds the row, the HMAC of the whole credential verifies it. An
+ * unknown id costs the same HMAC as a known one, so that the time does not show which ids exist.
+ * The cache in front remembers verified credentials by their SHA-256. Only verified ones enter,
+ * so that guesses cannot fill it. Expiry is checked again each time. */
 #include "access/key.h"
 
 #include <stdatomic.h>
@@ -13,11 +13,35 @@
 #include "base/check.h"
 #include "base/log.h"
 
+enum { LINE_KEYS_MAX = 1024 }; /* rotations of one key that are followed */
+
 struct key_table {
     struct map by_id;
     struct key **keys;
     size_t count;
 };
+
+static struct key *key_of(const struct key_table *t, struct id id)
+{
+    return map_get(&t->by_id, str_of((const char *)id.bytes, ID_BYTES));
+}
+
+static void lines_find(struct key_table *t)
+{
+    struct id next;
+    for (size_t i = 0; i < t->count; i++) t->keys[i]->previous = NULL;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct key *k = t->keys[i];
+        struct key *follows = id_read("key_", k->replaced_by, &next) ? key_of(t, next) : NULL;
+        if (follows != NULL) follows->previous = k;
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        const struct key *first = t->keys[i];
+        for (unsigned steps = 0; first->previous != NULL && steps < LINE_KEYS_MAX; steps++)
+            first = first->previous;
+        t->keys[i]->line = first->id;
+    }
+}
 
 enum err key_table_create(struct key **keys, size_t count, struct key_table **ret)
 {
@@ -38,6 +62,7 @@ enum err key_table_create(struct key **keys, size_t count, struct key_table **re
     }
     if (count > 0) memcpy(t->keys, keys, count * sizeof *keys);
     t->count = count;
+    lines_find(t);
     *ret = t;
     return ERR_OK;
 }
@@ -56,6 +81,22 @@ const struct key *key_table_get(const struct key_table *t, struct id id)
     return map_get(&t->by_id, str_of((const char *)id.bytes, ID_BYTES));
 }
 
+size_t key_table_keep_revoked(struct key_table *next, const struct key_table *before,
+                              struct id *ret_ids, size_t room)
+{
+    size_t count = 0;
+    for (size_t i = 0; before != NULL && i < before->count; i++) {
+        const struct key *was = before->keys[i];
+        if (was->revoked_at == 0) continue;
+        struct key *k = map_get(&next->by_id, str_of((const char *)was->id.bytes, ID_BYTES));
+        if (k == NULL || k->revoked_at != 0) continue;
+        k->revoked_at = was->revoked_at;
+        if (count < room) ret_ids[count] = k->id;
+        count++;
+    }
+    return count;
+}
+
 size_t key_table_count(const struct key_table *t) { return t->count; }
 
 enum err key_in_force(const struct key *k, uint64_t now_ms)
@@ -65,14 +106,27 @@ enum err key_in_force(const struct key *k, uint64_t now_ms)
     return ERR_OK;
 }
 
-struct unprovable key_table_unprovable(const struct key_table *t, uint32_t pepper_mark,
+bool key_table_has_reviewer(const struct key_table *t, struct str tenant, struct str name,
+                            struct str owner, uint64_t now_ms)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct key *k = t->keys[i];
+        bool is_of_tenant = str_equal(k->tenant, tenant) || str_equal(k->tenant, STR("*"));
+        if (is_of_tenant && str_equal(k->name, name) && str_equal(k->owner, owner) &&
+            (k->roles & ROLE_REVIEWER) != 0 && key_in_force(k, now_ms) == ERR_OK)
+            return true;
+    }
+    return false;
+}
+
+struct unprovable key_table_unprovable(const struct key_table *t, uint32_t pepper_fingerprint,
                                        uint64_t now_ms)
 {
     struct unprovable u = {0};
     struct buf ids = buf_over(u.ids, sizeof u.ids - 1);
     for (size_t i = 0; i < t->count; i++) {
         const struct key *k = t->keys[i];
-        if (k->pepper_mark == 0 || k->pepper_mark == pepper_mark ||
+        if (k->pepper_fingerprint == 0 || k->pepper_fingerprint == pepper_fingerprint ||
             key_in_force(k, now_ms) != ERR_OK)
             continue;
         if (u.count > 0 && u.count <= UNPROVABLE_NAMED) buf_put_literal(&ids, ", ");
@@ -90,7 +144,7 @@ bool key_trouble(size_t unprovable, char to[KEY_TROUBLE_TEXT])
 {
     snprintf(
         to, KEY_TROUBLE_TEXT,
-        "%zu of the keys %s made under another pepper than pepper.file has: whoever shows one is refused",
+        "%zu of the keys %s made under another pepper than pepper_file has, and their requests are refused",
         unprovable, unprovable == 1 ? "was" : "were");
     return unprovable > 0;
 }
@@ -102,7 +156,7 @@ void key_trouble_note(_Atomic size_t *noted, const struct unprovable *u)
         log_line(LOG_WARNING, "keys_unprovable", "text", text, "keys", u->ids, NULL);
 }
 
-/* Proves the credential; whether its key is in force is not asked here. */
+/* Verifies the credential; does not check whether its key is in force. */
 static const struct key *key_proved(const struct key_table *t, const struct pepper *p,
                                     struct str credential)
 {
@@ -162,13 +216,13 @@ void key_cache_clear(struct key_cache *c)
     c->mark++;
 }
 
-uint64_t key_cache_mark(const struct key_cache *c) { return c->mark; }
+uint64_t key_cache_generation(const struct key_cache *c) { return c->mark; }
 
 enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t,
                           const struct pepper *p, struct str credential, uint64_t now_ms,
                           const struct key **ret)
 {
-    /* Anything of another length is no credential; it is refused before its bytes cost a digest. */
+    /* A text of another length is not a credential, and is refused before the digest. */
     if (credential.size != CREDENTIAL_TEXT) return ERR_UNAUTHENTICATED;
     struct sha256 digest = hasher_sha256(h, credential);
     uint64_t hash;

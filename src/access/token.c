@@ -2,10 +2,10 @@
  *
  *   text    = header "." claims "." signature        each base64url, RFC 7515 section 3.1
  *
- * The header is compared, not parsed: we are the only ones who issue these, so a text whose first
- * part is not exactly what we write for one of our signers cannot be ours, and no `alg`, `jwk` or
- * `crit` of somebody else's making is ever looked at. The claims are written in canonical order and
- * read as strict JSON. */
+ * The header is compared, not parsed. Only we issue these tokens, so a text whose first part
+ * differs from the header of each of our signers is not ours, and no `alg`, `jwk` or `crit` of
+ * another author is ever read. The claims are written in canonical order and read as strict
+ * JSON. */
 #include "access/signers.h"
 
 #include <stdlib.h>
@@ -135,7 +135,7 @@ static enum err refuse(struct fault *f, const char *why)
     return fault_set(f, ERR_UNAUTHENTICATED, "", "the token is not valid: %s", why);
 }
 
-/* Sorts the members; false: one that we do not write. It could be a restriction. */
+/* Sorts the members. False: a member that we do not write, which could be a restriction. */
 static bool claims_find(const struct json *object, const struct json *ret[CLAIMS])
 {
     for (unsigned i = 0; i < CLAIMS; i++) ret[i] = NULL;
@@ -150,12 +150,12 @@ static bool claims_find(const struct json *object, const struct json *ret[CLAIMS
 
 static bool text_of(const struct json *v, struct str *ret)
 {
-    if (!json_is_string(v) || v->string.size == 0) return false; /* U+0000 the reader refuses */
+    if (!json_is_string(v) || v->string.size == 0) return false; /* the reader refuses U+0000 */
     *ret = v->string;
     return true;
 }
 
-/* Whole seconds, as digits and nothing else. */
+/* Whole seconds, written as digits only. */
 static bool seconds_of(const struct json *v, uint64_t *ret)
 {
     return json_is_number(v) && str_to_u64(v->raw, ret) && *ret <= SECONDS_MAX;
@@ -188,10 +188,10 @@ static bool claims_read(const struct json *object, struct str issuer, struct tok
     return right;
 }
 
-/* The three parts of a text, and who says to have signed it. */
+/* The three parts of a text, and the signer that its header names. */
 struct sealed {
     struct str claims, signature, signed_part;
-    const struct signer *by; /* NULL: none of ours */
+    const struct signer *by; /* NULL: none of our signers */
 };
 
 static bool sealed_read(const struct signers *s, struct str text, struct sealed *ret)
@@ -202,7 +202,8 @@ static bool sealed_read(const struct signers *s, struct str text, struct sealed 
     size_t second = str_find(rest, '.');
     if (second == rest.size) return false;
     ret->claims = str_of(rest.bytes, second);
-    ret->signature = str_skip(rest, second + 1); /* a third dot is no digit of base64url */
+    /* base64url has no dot, so a third one is refused */
+    ret->signature = str_skip(rest, second + 1);
     ret->signed_part = str_of(text.bytes, first + 1 + second);
     ret->by = NULL;
     for (size_t i = 0; i < s->count; i++)
@@ -213,19 +214,20 @@ static bool sealed_read(const struct signers *s, struct str text, struct sealed 
 
 enum err claims_in_time(const struct token_claims *c, uint64_t now_ms, struct fault *f)
 {
-    if (now_ms / 1000 < c->not_before) return refuse(f, "its time has not come");
+    if (now_ms / 1000 < c->not_before) return refuse(f, "it is not valid yet");
     if (now_ms / 1000 >= c->expires_at)
         return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the token has expired");
     return ERR_OK;
 }
 
-/* Refuses claims that no mint makes, whatever key signed them. */
+/* Refuses claims that a mint never makes, even under a valid signature. */
 static enum err claims_are_possible(const struct token_claims *c, uint64_t now_ms, struct fault *f)
 {
     if (c->expires_at <= c->issued_at || c->expires_at - c->issued_at > LIMIT_TOKEN_TTL_SECONDS)
-        return refuse(f, "it lives longer than any of ours, or not at all");
+        return refuse(f, "its lifetime is longer than allowed, or not positive");
     if (c->issued_at > now_ms / 1000) return refuse(f, "it was issued in the future");
-    if (id_time_ms(c->id) > now_ms + TOKEN_SKEW_MS) return refuse(f, "its id is of the future");
+    if (id_time_ms(c->id) > now_ms + TOKEN_SKEW_MS)
+        return refuse(f, "its id was made in the future");
     return ERR_OK;
 }
 
@@ -236,13 +238,14 @@ enum err token_verify(const struct signers *s, struct str issuer, struct str tex
     struct sealed sealed;
     uint8_t signature[SIGNATURE_TEXT];
     size_t size;
-    if (text.size > TOKEN_TEXT_MAX) return refuse(f, "it is longer than any of ours");
-    if (!sealed_read(s, text, &sealed)) return refuse(f, "it has not the form of one of ours");
+    if (text.size > TOKEN_TEXT_MAX) return refuse(f, "it is longer than a token of this service");
+    if (!sealed_read(s, text, &sealed))
+        return refuse(f, "it does not have the form of a token of this service");
     if (sealed.by == NULL) return refuse(f, "its header names no signing key of this engine");
     if (!base64url_read(sealed.signature, signature, &size) || size != ED25519_SIGNATURE_BYTES)
-        return refuse(f, "it has not the form of one of ours");
+        return refuse(f, "it does not have the form of a token of this service");
     if (!ed25519_verify(sealed.by->pair, sealed.signed_part, signature))
-        return refuse(f, "its signature is not ours");
+        return refuse(f, "its signature is wrong");
 
     uint8_t *claims = (uint8_t *)arena_bytes(arena, sealed.claims.size);
     if (claims == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
@@ -253,7 +256,7 @@ enum err token_verify(const struct signers *s, struct str issuer, struct str tex
     enum err err = json_read(str_of((char *)claims, size), &options, arena, &object, &why);
     if (err == ERR_BODY_TOO_LARGE) return fault_plain(f, err);
     if (err != ERR_OK || !claims_read(object, issuer, ret))
-        return refuse(f, "its claims are not ours");
+        return refuse(f, "its claims are not those of a token of this service");
     ret->signer = sealed.by->number;
     err = claims_are_possible(ret, now_ms, f);
     return err == ERR_OK ? claims_in_time(ret, now_ms, f) : err;

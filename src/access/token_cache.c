@@ -1,12 +1,13 @@
-/* token_cache.c - tokens that are known.
+/* token_cache.c - known tokens.
  *
- * Entries are a ring in the order of their arrival, so that the oldest goes first, and are found by
- * chains from buckets. What chooses the bucket are some digits of the signature: they are as good
- * as random, nobody can choose them but whoever mints, and no digest has to be taken of half a
- * kilobyte for each request. What proves the token is the whole text, compared with the one that
- * was verified, every byte of it whatever the first ones say. The heap is asked when a token comes
- * the first time, never for one that is known. Tokens are short as a rule and may be long, whoever
- * mints says; so what is bounded is their number and their bytes, and the oldest go for either. */
+ * Entries are a ring in the order of their arrival, so that the oldest is dropped first, and are
+ * found by chains from buckets. Some digits of the signature choose the bucket: they are as good
+ * as random, only a minting engine can choose them, and no digest of half a kilobyte is needed
+ * for each request. The proof is the whole text: it is compared with the verified one, every
+ * byte of it, even if the first bytes differ. Memory is allocated when a token comes for the
+ * first time, never for a known one. Tokens are usually short but may be long, as the minting
+ * client decides. So both their number and their bytes are bounded, and the oldest are dropped
+ * for either. */
 #include "access/signers.h"
 
 #include <stdlib.h>
@@ -24,8 +25,8 @@ struct entry {
     uint64_t tag;  /* the digits that chose its bucket */
     uint32_t next; /* in its bucket, plus 1; 0: none */
     uint32_t text_size;
-    size_t size; /* of that piece */
-    /* in one piece of the heap, with its strings and then its text; NULL: free */
+    size_t size; /* of that allocation */
+    /* in one allocation, with its strings and then its text; NULL: free */
     struct token_claims *claims;
     const char *text;
 };
@@ -34,12 +35,12 @@ struct token_cache {
     struct entry *entries;
     uint32_t *buckets;        /* the first entry of each, plus 1 */
     uint32_t capacity, place; /* where the next one goes */
-    uint32_t count;           /* of entries before it that are in use */
-    size_t bytes;             /* of theirs */
+    uint32_t count;           /* entries before it that are in use */
+    size_t bytes;             /* of those entries */
     uint32_t mask;
     const struct signers *signers;
     struct arena scratch;      /* of a verification */
-    struct token_claims shown; /* one that is not kept (yet); views into scratch */
+    struct token_claims shown; /* a token that is not kept (yet); views into scratch */
 };
 
 struct token_cache *token_cache_create(size_t entries)
@@ -152,7 +153,7 @@ static void keep(struct token_cache *c, struct str text, const struct token_clai
     c->bytes += size;
 }
 
-/* A signing key that is gone verifies nothing any more: what it signed is forgotten. */
+/* A removed signing key verifies no token any more: tokens that it signed are dropped. */
 static void follow_signers(struct token_cache *c, const struct signers *s)
 {
     if (s == c->signers) return;
@@ -177,8 +178,8 @@ enum err token_cache_verify(struct token_cache *c, const struct signers *s, stru
     return err;
 }
 
-/* Signers that were replaced meanwhile may have left this one out; and the same token may have come
- * by two connections at once. */
+/* Signers that have replaced ours may lack this one; and the same token may have come over two
+ * connections at once. */
 void token_cache_keep(struct token_cache *c, const struct signers *s, struct str text,
                       const struct token_claims *claims)
 {

@@ -1,21 +1,20 @@
-/* admit.c - who is calling, whether the route lets them, and for which tenant they speak.
+/* admit.c - authenticates the caller, checks that the route allows it, and finds its tenant.
  *
  * The order is fixed: credential (401), role (403), tenant (403 or 400). Nothing of the body is
- * believed before the first two hold. A Bearer that begins with wk_ is an API key, any other one a
- * token.
+ * used before the first two checks pass. A Bearer that begins with wk_ is an API key, one that begins
+ * with wa1. an assertion of the platform about a session, any other one a token.
  *
- * A key that was proved is kept with its head (struct http_kept): a client that sends the same head
- * again over the same connection has shown the same credential, byte for byte, so it is not looked
- * for, hashed and looked up once more. Whether the key is in force, its roles and its tenant are
- * asked each time, and no key outlives its table: the mark of the cache says when that is
- * another. */
+ * A verified key is kept with its head (struct http_kept). A client that sends the same head
+ * again over the same connection has shown the same credential, byte for byte, so the key is not
+ * looked up and hashed again. Expiry, revocation, roles and tenant are checked on each request.
+ * No key outlives its table: the number of the cache changes with the table. */
 #include "api/api.h"
 
 #include "base/limits.h"
 #include "base/world.h"
 
-/* The one Authorization header. Two of them may mean one to us and the other to a proxy before
- * us. */
+/* The one Authorization header. With two of them, we might use one and a proxy in front of us
+ * the other. */
 static enum err authorization_of(const struct http_exchange *x, struct str *ret, struct fault *f)
 {
     *ret = (struct str){0};
@@ -37,7 +36,7 @@ enum err api_bearer(const struct http_exchange *x, struct str *ret, struct fault
     if (err != ERR_OK) return err;
     if (value.size < 7 || !str_equal_ignoring_case(str_of(value.bytes, 7), STR("bearer ")))
         return fault_set(f, ERR_UNAUTHENTICATED, "",
-                         "Authorization: only the Bearer scheme is known here");
+                         "Authorization: only the Bearer scheme is supported");
     *ret = str_skip(value, 7);
     while (ret->size > 0 && ret->bytes[0] == ' ') *ret = str_skip(*ret, 1);
     return ERR_OK;
@@ -58,11 +57,11 @@ static enum err unauthenticated(struct api *a, const struct http_exchange *x, en
     return f->err == err ? err : fault_plain(f, err);
 }
 
-/* "agent, app or admin": the roles that would do, for the sentence. */
+/* "agent, app or admin": the roles that allow it, for the error text. */
 static void roles_put(struct buf *out, uint32_t roles)
 {
     bool first = true;
-    roles &= ROLE_ADMIN | (ROLE_ADMIN - 1); /* no key has the others */
+    roles &= ROLE_ADMIN | (ROLE_ADMIN - 1); /* no API key has the other bits */
     for (uint32_t bit = 1; bit <= ROLE_ADMIN; bit <<= 1) {
         if ((roles & bit) == 0) continue;
         roles &= ~bit;
@@ -80,13 +79,14 @@ static const char *caller_name(const struct caller *c)
 /* ---- keys ---- */
 
 /* The key that this very head has shown before, on the same connection; NULL: none, or the keys
- * were others then. */
+ * have changed since. */
 static const struct key *key_kept(const struct api *a, const struct http_exchange *x)
 {
-    return x->kept != NULL && x->kept->mark == key_cache_mark(a->cache) ? x->kept->what : NULL;
+    return x->kept != NULL && x->kept->block == key_cache_generation(a->cache) ? x->kept->what
+                                                                               : NULL;
 }
 
-/* Its end was set by another clock than ours. */
+/* Another machine's clock has set its expiry. */
 static enum err key_holds(const struct key *key, uint64_t now_ms)
 {
     return key_in_force(key, world_expiry_ms(now_ms));
@@ -98,11 +98,11 @@ static enum err key_verify(struct api *a, const struct http_exchange *x, struct 
     enum err err = key_cache_verify(a->cache, a->hasher, a->keys, a->pepper, credential,
                                     world_expiry_ms(now_ms), ret);
     if (err == ERR_OK && x->kept != NULL)
-        *x->kept = (struct http_kept){.what = *ret, .mark = key_cache_mark(a->cache)};
+        *x->kept = (struct http_kept){.what = *ret, .block = key_cache_generation(a->cache)};
     return err;
 }
 
-/* A key that was proved; what it may do is asked each time. */
+/* A verified key; its rights are checked each time. */
 static enum err key_admit(const struct key *key, const struct globs *served, uint32_t roles,
                           struct caller *ret, struct fault *f)
 {
@@ -134,8 +134,9 @@ enum err api_token_alive(const struct api *a, const struct token_claims *t, uint
     bool may = globs_match(&key->actors, t->actor) &&
                (str_is_absent(t->acting_for) || globs_match(&key->users, t->acting_for));
     if (!may)
-        return fault_set(f, ERR_CREDENTIAL_REVOKED, "",
-                         "the API key that minted this token may not speak for whom it names");
+        return fault_set(
+            f, ERR_CREDENTIAL_REVOKED, "",
+            "the API key that minted this token may no longer speak for its actor or user");
     if (a->token_is_dead != NULL && a->token_is_dead(a->context, t))
         return fault_set(f, ERR_CREDENTIAL_REVOKED, "",
                          "the token was revoked, or its actor suspended");
@@ -165,13 +166,13 @@ static enum err token_admit(struct api *a, const struct http_exchange *x, struct
     if (err == ERR_OK) err = api_token_alive(a, known, now_ms, &key, f);
     if (err == ERR_OK && !str_equal(known->audience, a->token_audience))
         err = fault_set(f, ERR_UNAUTHENTICATED, "",
-                        "the token is not for this service: its audience is another");
+                        "the token is for another service: its audience is not this one");
     if (err != ERR_OK) return token_rejected(a, x, known, err, f);
     if ((roles & ROLE_TOKEN) == 0)
         return fault_set(
             f, ERR_MISSING_ROLE, "",
             "a token may authorize, and read, wait on and redeem its own reviews; this needs an API key");
-    /* The cache may forget it while its request is away. */
+    /* The cache may drop the token while its request is in progress. */
     const struct token_claims *token = token_claims_copy(known, x->arena);
     if (token == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     *ret =
@@ -182,7 +183,86 @@ static enum err token_admit(struct api *a, const struct http_exchange *x, struct
     return ERR_OK;
 }
 
-/* ---- both ---- */
+/* ---- assertions of sessions ---- */
+
+/* Path and query as the platform signed them. */
+static struct str target_of(const struct http_exchange *x)
+{
+    size_t size = x->path.size + (str_is_absent(x->query) ? 0 : 1 + x->query.size);
+    return str_skip(x->target, x->target.size - size);
+}
+
+static enum err assertion_verify(const struct api *a, const struct http_exchange *x,
+                                 struct str credential, uint64_t now_ms, struct assertion *ret,
+                                 struct fault *f)
+{
+    enum err err = assertion_read(credential, a->assertion_key, x->arena, ret, f);
+    if (err != ERR_OK) return err;
+    return assertion_fits(ret, x->method_text, target_of(x), world_expiry_ms(now_ms), a->started_ms,
+                          f);
+}
+
+/* The key of the sign-in, with no more than both it and the assertion allow. */
+static enum err assertion_key_copy(const struct api *a, const struct assertion *as, uint64_t now_ms,
+                                   struct arena *arena, const struct key **ret, struct fault *f)
+{
+    const struct key *key = key_table_get(a->keys, as->key);
+    enum err err = key == NULL ? ERR_CREDENTIAL_REVOKED : key_holds(key, now_ms);
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "the API key of the session %s",
+                         err == ERR_CREDENTIAL_REVOKED ? "was revoked" : "has expired");
+    bool speaks_for_it = str_equal(key->tenant, STR("*")) || str_equal(key->tenant, as->tenant);
+    bool is_person = str_equal(key->owner, as->person) || globs_match(&key->reviewers, as->person);
+    if (!speaks_for_it || !is_person)
+        return fault_set(f, ERR_CREDENTIAL_REVOKED, "",
+                         "the API key of the session may not speak for its person or tenant");
+    struct key *copy = arena_new(arena, struct key);
+    struct str *person = arena_new(arena, struct str);
+    if (copy == NULL || person == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    *person = as->person;
+    *copy = *key;
+    copy->tenant = as->tenant;
+    copy->roles &= as->roles;
+    copy->reviewers = (struct globs){.list = person, .count = 1};
+    *ret = copy;
+    return ERR_OK;
+}
+
+static enum err assertion_admit(struct api *a, const struct http_exchange *x, struct str credential,
+                                uint32_t roles, uint64_t now_ms, struct caller *ret,
+                                struct fault *f)
+{
+    struct assertion *as = arena_new(x->arena, struct assertion);
+    const struct key *key = NULL;
+    if (as == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    enum err err = assertion_verify(a, x, credential, now_ms, as, f);
+    if (err == ERR_OK) err = assertion_key_copy(a, as, now_ms, x->arena, &key, f);
+    if (err == ERR_BODY_TOO_LARGE) return err;
+    if (err != ERR_OK) return unauthenticated(a, x, err, f);
+    err = key_admit(key, a->served, roles, ret, f);
+    if (err == ERR_OK) ret->assertion = as;
+    return err;
+}
+
+static bool shows_assertion(const struct api *a, struct str credential)
+{
+    return a->assertion_key != NULL && assertion_shown(credential);
+}
+
+bool api_accept_assertion(struct api *a, const struct http_exchange *x, struct assertions *all,
+                          uint64_t now_ms, struct fault *f)
+{
+    struct str credential;
+    struct assertion as;
+    if (api_bearer(x, &credential, f) != ERR_OK || !shows_assertion(a, credential)) return true;
+    enum err err = assertion_verify(a, x, credential, now_ms, &as, f);
+    if (err == ERR_OK) err = assertions_accept(all, &as, now_ms, f);
+    if (err == ERR_OK) return true;
+    if (err != ERR_BODY_TOO_LARGE && err != ERR_OVERLOADED) (void)unauthenticated(a, x, err, f);
+    return false;
+}
+
+/* ---- all ---- */
 
 struct credential_mark api_credential_mark(const struct caller *c)
 {
@@ -215,7 +295,7 @@ enum err api_credential_holds(const struct api *a, const struct credential_mark 
     return err == ERR_OK ? ERR_OK : fault_plain(f, err);
 }
 
-/* ?tenant_id: what only a caller of every tenant may choose. */
+/* ?tenant_id: only callers of every tenant may choose it. */
 static enum err tenant_by_query(const struct http_exchange *x, struct caller *c, struct fault *f)
 {
     struct str asked;
@@ -240,6 +320,8 @@ static enum err credential_admit(struct api *a, const struct http_exchange *x, u
     enum err err = key != NULL ? key_holds(key, now_ms) : api_bearer(x, &credential, f);
     if (err != ERR_OK) return unauthenticated(a, x, err, f);
     if (key != NULL) return key_admit(key, a->served, roles, ret, f);
+    if (shows_assertion(a, credential))
+        return assertion_admit(a, x, credential, roles, now_ms, ret, f);
     if (a->signers != NULL && !str_starts(credential, STR("wk_")))
         return token_admit(a, x, credential, roles, now_ms, ret, f);
     err = key_verify(a, x, credential, now_ms, &key);
@@ -258,15 +340,25 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
     return err;
 }
 
+enum err api_admit_key(struct api *a, const struct http_exchange *x, const struct key *key,
+                       uint32_t roles, struct caller *ret, struct fault *f)
+{
+    struct caller caller;
+    enum err err = key_admit(key, a->served, roles, &caller, f);
+    if (err == ERR_OK) err = tenant_by_query(x, &caller, f);
+    if (err == ERR_OK) *ret = caller;
+    return err;
+}
+
 static enum err every_tenant(struct fault *f)
 {
     return fault_set(f, ERR_BAD_VALUE, "/tenant_id",
-                     "tenant_id: * is every tenant, and a request is of one");
+                     "tenant_id: * means every tenant, but a request must name one tenant");
 }
 
 static enum err settle_tenant(struct caller *c, struct str asked, struct fault *f)
 {
-    /* by the query */
+    /* from the query */
     if (!str_is_absent(c->tenant) && str_equal(c->tenant, STR("*"))) return every_tenant(f);
     if (str_is_empty(asked)) {
         if (!str_is_absent(c->tenant)) return ERR_OK;
@@ -296,7 +388,7 @@ enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
     if (err != ERR_OK || c->served == NULL || globs_match(c->served, c->tenant)) return err;
     return fault_set(
         f, ERR_WRONG_TENANT, "/tenant_id",
-        "tenant_id: this engine does not serve that tenant: its own key is not for it");
+        "tenant_id: this engine does not serve that tenant: the engine's key is for another tenant");
 }
 
 static enum err number_parameter(const struct http_exchange *x, const char *name, uint64_t least,
@@ -332,15 +424,5 @@ enum err api_flag(const struct http_exchange *x, struct str name, bool *ret, str
         *ret = true;
     else if (!str_equal(text, STR("false")))
         return fault_set(f, ERR_BAD_PARAMETER, "", "%.*s: must be true or false", STR_FORMAT(name));
-    return ERR_OK;
-}
-
-enum err api_body(const struct http_exchange *x, struct json **ret, struct fault *f)
-{
-    static const struct json_options options = {0};
-    enum err err = json_read(x->body, &options, x->arena, ret, f);
-    if (err != ERR_OK) return err;
-    if ((*ret)->type != JSON_OBJECT)
-        return fault_set(f, ERR_WRONG_TYPE, "", "the body must be a JSON object");
     return ERR_OK;
 }

@@ -1,11 +1,14 @@
-/* api.h - what the HTTP APIs of both programs share: admission, errors, pages, forwarding.
+/* api.h - the parts that the HTTP APIs of both programs share: admission, errors, pages,
+ * forwarding.
  *
- * A `struct api` belongs to one reactor thread. A route's `roles` (access/key.h) say who may call
- * it; api_admit() turns the credential into a `struct caller`, whose views live as long as the
- * exchange. Every error leaves by api_refuse(), so that it has the one form (schemas/errors.md). */
+ * A `struct api` belongs to one reactor thread. A route's `roles` (access/key.h) are the roles
+ * that may call it; api_admit() turns the credential into a `struct caller`, whose views live as
+ * long as the exchange. Every error is sent by api_refuse(), so that all have the same form
+ * (schemas/errors.md). */
 #ifndef API_API_H
 #define API_API_H
 
+#include "access/assertion.h"
 #include "access/key.h"
 #include "access/token.h"
 #include "base/fault.h"
@@ -13,83 +16,103 @@
 #include "metrics/metrics.h"
 
 struct api {
-    const struct key_table *keys; /* the one in force; set before each beat */
-    const struct globs *served;   /* the tenants that may be asked about; NULL: all */
+    const struct key_table *keys; /* the table in force; set before each turn */
+    const struct globs *served;   /* the tenants that requests may be about; NULL: all */
     const struct pepper *pepper;
-    /* Cleared by whoever changes `keys`, which is also the end of what was kept with heads. */
+    /* Must be cleared when `keys` changes. Clearing it also invalidates the keys that are kept
+     * with heads. */
     struct key_cache *cache;
     struct hasher *hasher;
     struct chance chance;
     struct metrics_sheet *sheet;
-    enum metric replies_2xx; /* …_4xx and …_5xx follow it in metrics.def */
+    enum metric replies_2xx; /* in metrics.def, …_4xx and …_5xx follow it */
     enum metric auth_failed;
-    /* Told of each refused credential, for the audit trail; may be NULL. */
+    /* Called for each refused credential, for the audit trail; may be NULL. */
     void (*on_auth_failed)(void *context, const struct http_exchange *x, enum err err);
     void *context;
 
-    /* Tokens; with `signers` NULL only keys are taken. All but `tokens` may be shared by
+    /* Tokens; with `signers` NULL only keys are accepted. All but `tokens` may be shared by
      * threads. */
     const struct signers *signers;
     struct token_cache *tokens;
-    struct str token_issuer, token_audience; /* who we are, as tokens call us */
-    /* Whether it was revoked or its actor suspended since; NULL: nobody knows of such. */
+    struct str token_issuer, token_audience; /* our name in tokens */
+    /* Whether the token was revoked, or its actor was suspended later; NULL: this program has no
+     * such state. */
     bool (*token_is_dead)(void *context, const struct token_claims *t);
-    /* Told of each token of ours that is refused all the same; NULL: on_auth_failed is told. */
+    /* Assertions of the platform's sessions; NULL: none is accepted. */
+    const struct sha256 *assertion_key;
+    uint64_t started_ms; /* when this program started: older assertions are refused */
+    /* Called for each token with our signature that is refused; NULL: on_auth_failed is called
+     * instead. */
     void (*on_token_rejected)(void *context, const struct http_exchange *x,
                               const struct token_claims *t, enum err err);
 };
 
 struct caller {
     const struct key *key;
-    /* NULL: an API key; else the token that it minted, in the exchange's arena */
+    /* NULL: an API key; else the token, in the exchange's arena, that the key minted */
     const struct token_claims *token;
-    /* A token's text, in the arena, until its slot was asked whether it was minted; absent: it was
-     * asked before. Until then it is nobody's (engine/sight.h). */
+    /* NULL: the caller has shown a credential of its own; else the call of a session, in the
+     * exchange's arena. Then `key` has only what the session may: it is a copy in the arena. */
+    const struct assertion *assertion;
+    /* A token's text, in the arena, until its slot has confirmed that it was minted; absent:
+     * confirmed already. Until then the token must not be accepted (engine/sight.h). */
     struct str unseen;
-    /* the one it speaks for now; absent where a `*` key named none */
+    /* the tenant of this request; absent if a `*` key has named none */
     struct str tenant;
-    const struct globs *served; /* as the API has it */
+    const struct globs *served; /* that of the API */
 };
 
-/* Who calls: 401 with WWW-Authenticate, or 403 `missing_role` where the key has none of `roles`. A
- * token's caller has `token` and the key that minted it, and is let in by ROLE_TOKEN alone,
- * whatever that key may do. The caller's tenant is the key's, or the token's; a `*` key's is
- * ?tenant_id, if given: ERR_BAD_PARAMETER, ERR_OUT_OF_RANGE (too long), and ERR_WRONG_TENANT where
- * who has a fixed tenant names another. ERR_BODY_TOO_LARGE: the arena has no room for it. */
+/* Finds the caller: 401 with WWW-Authenticate, or 403 `missing_role` if the key has none of
+ * `roles`. The caller of a token has `token` and the key that minted it. Only ROLE_TOKEN admits
+ * it; the roles of the key do not count. The caller's tenant is that of the key or token, or for
+ * a `*` key ?tenant_id, if given: ERR_BAD_PARAMETER, ERR_OUT_OF_RANGE (too long), and
+ * ERR_WRONG_TENANT if a caller with a fixed tenant names another. ERR_BODY_TOO_LARGE: the arena
+ * has no room for it. */
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
                    struct caller *ret, struct fault *f);
 
+/* The same for a caller that was found by other means, by this key in force. */
+enum err api_admit_key(struct api *a, const struct http_exchange *x, const struct key *key,
+                       uint32_t roles, struct caller *ret, struct fault *f);
+
 /* The credential of the one header Authorization; views into the exchange. ERR_UNAUTHENTICATED. */
 enum err api_bearer(const struct http_exchange *x, struct str *ret, struct fault *f);
-/* Whether its one credential is no API key, and so may be a token. */
+/* Whether its one credential is not an API key, and so may be a token. */
 bool api_shows_token(const struct http_exchange *x);
 
-/* Whether a token that verifies is still good: its key is alive and may speak for its tenant, actor
- * and user (absent: not checked), it is not revoked, and its actor was not suspended since. *ret_key
- * is the key that minted it. ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED (the key). */
+/* A session's call is accepted once: false if the request shows an assertion that is wrong or was
+ * accepted before. Any other request passes. Call it once, before the handler. */
+bool api_accept_assertion(struct api *a, const struct http_exchange *x, struct assertions *all,
+                          uint64_t now_ms, struct fault *f);
+
+/* Whether a verified token is still valid: its key is in force and may speak for its tenant,
+ * actor and user (absent: not checked), it is not revoked, and its actor was not suspended after
+ * it was minted. *ret_key is the key that minted it. ERR_CREDENTIAL_REVOKED,
+ * ERR_CREDENTIAL_EXPIRED (the key). */
 enum err api_token_alive(const struct api *a, const struct token_claims *t, uint64_t now_ms,
                          const struct key **ret_key, struct fault *f);
 
-/* Who called, in a few bytes, for an answer that comes long after the call. */
+/* The caller, in a few bytes, for an answer that comes long after the call. */
 struct credential_mark {
     struct id key;
-    struct id token;           /* looked at where is_token */
+    struct id token;           /* used if is_token */
     uint64_t token_expires_at; /* Unix seconds */
     uint32_t token_signer;
     bool is_token;
 };
-/* By value: nothing in it points at the caller. */
+/* By value: it has no pointer into the caller. */
 struct credential_mark api_credential_mark(const struct caller *c);
-/* Whether that credential, whose tenant, and a token's actor, the caller has kept, is as good as
- * when it was admitted. ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED. */
+/* Whether the credential that the caller has kept, with its tenant and a token's actor, is still
+ * as valid as at admission. ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED. */
 enum err api_credential_holds(const struct api *a, const struct credential_mark *m,
                               struct str tenant, struct str actor, uint64_t now_ms,
                               struct fault *f);
 
-/* Settles the caller's tenant with one that a body names (absent or "": none). ERR_WRONG_TENANT
- * (the caller's is another, or this program serves it not), ERR_TENANT_REQUIRED (a `*` key, and
- * nobody named one), ERR_CONFLICTING_MEMBER (the body and ?tenant_id differ), ERR_OUT_OF_RANGE (too
- * long), ERR_BAD_VALUE (`*`, which is no tenant). */
+/* Settles the caller's tenant with the one in a body (absent or "": none). ERR_WRONG_TENANT (the
+ * caller has another, or this program does not serve it), ERR_TENANT_REQUIRED (a `*` key without
+ * a tenant), ERR_CONFLICTING_MEMBER (the body and ?tenant_id differ), ERR_OUT_OF_RANGE (too
+ * long), ERR_BAD_VALUE (`*`, which is not one tenant). */
 enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f);
 
 /* ?limit (default 20, 1 to 500) and ?cursor (default 0). */
@@ -97,75 +120,88 @@ enum err api_page(const struct http_exchange *x, uint64_t *ret_limit, uint64_t *
                   struct fault *f);
 
 /* The error's JSON, `{"code", "error", "field", "trace_id"}`; with WWW-Authenticate, Allow,
- * Retry-After as the status asks. `trace_id` may be absent. */
+ * Retry-After as the status requires. `trace_id` may be absent. */
 void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id);
-/* A sentence for people as a JSON string. It may quote what a client or a peer sent, in which bytes
- * that are not UTF-8 become U+FFFD, so that it is always valid. */
+/* A text for people as a JSON string. It may quote input of a client or a peer: bytes that are
+ * not UTF-8 become U+FFFD, so that it is always valid. */
 void api_put_sentence(struct buf *out, struct str text);
-/* The members of an error without the braces, for answers that add some. */
+/* The members of an error without the braces, for answers that have more members. */
 void api_put_fault(struct buf *out, const struct fault *f, struct str trace_id);
 
-/* An answer of any form. Counts it, and echoes X-Request-ID where the client sent one (of at most
- * 128 printable ASCII characters), else sets it to `request_id` (absent: none). */
+/* An answer of any content type. Counts it, and echoes X-Request-ID if the client sent one (of
+ * at most 128 printable ASCII characters), else sets it to `request_id` (absent: none). */
 void api_send(struct api *a, struct http_exchange *x, struct http_reply *r, struct str request_id);
-/* The same of JSON. */
+/* The same for JSON. */
 void api_reply(struct api *a, struct http_exchange *x, int status, struct str body,
                struct str request_id);
-/* Why a large answer is refused instead where http_has_room() said no, as the functions here see
- * to: only what was read and changed nothing is that large. ERR_OVERLOADED. */
+/* Fault for a large answer when http_has_room() returned false, which the functions here check.
+ * Only answers to reads, without effect, are that large. ERR_OVERLOADED. */
 enum err api_no_room(struct fault *f);
-void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body,
-                     struct str request_id, struct http_gate gate);
+/* Fault for a request for which the system had no memory (x->arena->starved), whatever its steps
+ * have returned. The functions here and operation_refuse() check that. ERR_OVERLOADED. */
+const struct fault *api_no_memory(struct fault *f);
+void api_reply_at_barrier(struct api *a, struct http_exchange *x, int status, struct str body,
+                          struct str request_id, struct http_barrier barrier);
 
-void api_refuse_gated(struct api *a, struct http_exchange *x, const struct fault *f,
-                      struct str trace_id, struct http_gate gate);
+void api_refuse_at_barrier(struct api *a, struct http_exchange *x, const struct fault *f,
+                           struct str trace_id, struct http_barrier barrier);
 
-/* The X-Request-ID that an answer will echo; absent: there is none, or not one to echo. */
+/* The X-Request-ID that an answer echoes; absent: there is none, or one that must not be echoed. */
 struct str api_request_id(const struct http_exchange *x);
 
-/* An exchange that was deferred, and what its answer needs of it. */
+/* A deferred exchange, and the data that its answer needs. */
 struct api_deferred {
     struct http_server *server;
     struct http_token token;
     struct str echo; /* api_request_id(), copied */
-    struct http_gate gate;
+    struct http_barrier barrier;
 };
-/* The same answers and errors. False: the client is gone. */
+/* The same answers and errors, for a deferred exchange. False: the client is gone. */
 bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status, struct str body,
                         struct str request_id);
 bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const struct fault *f,
                          struct str trace_id);
 
-/* Counts a reply that was not made by the functions above. */
+/* Counts a reply that the functions above have not made. */
 void api_count_reply(struct api *a, int status);
 
 /* Reads the body as one JSON object into x->arena. Errors as of json_read(); a body that is not an
- * object is ERR_WRONG_TYPE. */
+ * object is ERR_WRONG_TYPE. If the route lists its members, errors as of api_members(). */
 enum err api_body(const struct http_exchange *x, struct json **ret, struct fault *f);
+/* Refuses members that are not among `names` (separated by spaces). `at` is the JSON pointer of
+ * the object ("" for the body). ERR_WRONG_CASE (one of them in camelCase), ERR_UNKNOWN_MEMBER. */
+enum err api_members(const struct json *object, const char *names, const char *at, struct fault *f);
 
 /* A boolean query parameter: "true" or "false"; absent is false. */
 enum err api_flag(const struct http_exchange *x, struct str name, bool *ret, struct fault *f);
 
-/* Sixteenths of a server's connections, at least 1 and no more than `most`: for what keeps one until
- * something happens, so that others get an answer, however few there are. */
+/* The given sixteenths of a server's connections, at least 1 and at most `most`. It bounds
+ * requests that keep a connection until something happens, so that others still get an answer. */
 size_t api_part(uint32_t connections, unsigned sixteenths, size_t most);
 
 /* ---- forwarding to the other program ---- */
 
-struct forward; /* one reactor's: address of the peer and what is under way */
+struct forward; /* one reactor's: address of the peer and the calls under way */
 /* `address` is the configuration's and outlives it. Its name, if it has one, is looked up here,
- * which blocks for a second at most, and again each second, without blocking, while nobody answers
- * there. `connections`: how many clients the server may have. */
+ * which blocks for a second at most. While the peer does not answer, it is looked up again each
+ * second, without blocking. `connections`: the number of clients that the server may have. */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
-                               const char *address, uint32_t connections);
+                               const char *address, struct tls *tls, uint32_t connections);
 void forward_destroy(struct forward *f);
-/* Who reads, and so perhaps waits, is answered 503 from here on; changes go on
- * until they are answered. */
+/* From here on, reads (which may wait) are answered 503; changes continue until they are
+ * answered. */
 void forward_drain(struct forward *f);
-/* Sends the exchange on with the caller's own credential and answers with what comes back: status,
- * body, content type, and the headers that the API has. 502 `upstream_failed`, 503 when too much is
- * under way. Never follows twice: a request that was forwarded already (Writ-Forwarded) is a
- * 404. */
+/* Sends the exchange on with the caller's own credential and answers with the peer's status,
+ * body, content type, and the headers that the API has. 502 `upstream_failed`, 503 over the
+ * limits of forwarded requests. A request is forwarded only once: one that was forwarded already
+ * (Writ-Forwarded) is a 404. */
 void forward_exchange(struct forward *f, struct http_exchange *x);
+/* The same with this credential in place of the caller's, for the session `who` (any number that
+ * differs from session to session). */
+void forward_exchange_as(struct forward *f, struct http_exchange *x, struct str credential,
+                         uint64_t who);
+/* The method and the target that a forwarded request has. */
+struct str forward_method(const struct http_exchange *x);
+struct str forward_target(const struct http_exchange *x);
 
 #endif

@@ -1,12 +1,12 @@
-/* forward.c - one address serves a client: what the other program serves is asked of it.
+/* forward.c - one address serves a client: requests for the other program are forwarded to it.
  *
- * The request goes on with the caller's own credential and nothing added but Writ-Forwarded, so
- * that two programs which know each other never pass a request to and fro.
+ * The request is sent with the caller's own credential, and only Writ-Forwarded is added. So two
+ * programs that have each other's address never pass a request to and fro.
  *
- * A name is looked up at boot, and after a call that failed again, each second until one is
- * answered: the peer may start later than this program does, and come back at another
- * address. Boot waits a second for it: no name server that is silent keeps a program from
- * serving what is its own. */
+ * A name is looked up at boot, and after a failed call again, each second until a lookup
+ * succeeds: the peer may start later than this program, and return at another address. Boot
+ * waits a second for it: a silent name server must not keep a program from serving its own
+ * paths. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -19,23 +19,25 @@
 #include "http/client.h"
 
 enum {
-    UNDER_WAY_MAX = 256,
-    READS_MAX = 192,            /* of them: who reads must not keep out who resolves a review */
-    WAITS_MAX = 128,            /* of those: nor who waits for one, who wants to see it */
-    WAITS_OF_ONE_MAX = 64,      /* of those, with one credential: others want to wait, too */
-    BODIES_MAX = 64 << 20,      /* bytes: what clients are held to does not count copies */
+    UNDER_WAY_MAX = LIMIT_FORWARDED,
+    /* of them: reads must not keep out requests that resolve a review */
+    READS_MAX = 192,
+    WAITS_MAX = 128,            /* of those: waits must not keep out reads of a review */
+    WAITS_OF_ONE_MAX = 64,      /* of those, with one credential, so that others can wait, too */
+    BODIES_MAX = 64 << 20,      /* bytes: the limits of clients do not count copies */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
-    LOOKUP_MS = 1000,           /* between two; the first may block so long */
+    LOOKUP_MS = 1000,           /* between two lookups; the first may block so long */
 };
 
 struct forward {
     struct api *api;
     struct loop *loop;
     struct http_server *const *server;
-    const char *name;      /* as configured */
-    struct http_peer peer; /* without places while they are not known */
-    bool is_doubtful;      /* they are not, or a call failed since they were looked up */
-    struct lookup *lookup; /* under way, or NULL */
+    const char *name; /* as configured */
+    struct tls *tls;
+    struct http_peer peer; /* without addresses while they are not known */
+    bool is_doubtful;      /* they are not known, or a call failed since they were looked up */
+    struct lookup *lookup; /* running, or NULL */
     struct loop_timer look;
     struct list under_way;
     size_t count, reads, waits, body_bytes;
@@ -43,20 +45,20 @@ struct forward {
     bool draining;
 };
 
-struct passage { /* one request on its way */
+struct passage { /* one forwarded request */
     struct link link;
     struct forward *forward;
     struct http_token token;
     struct http_outgoing *outgoing;
     bool reads;          /* GET or HEAD */
-    bool waits;          /* and asks to be answered when something has happened */
-    uint64_t credential; /* a hash of what it shows */
+    bool waits;          /* and waits for a change */
+    uint64_t credential; /* a hash of the credential */
     size_t body_bytes;
     size_t echo_size;
     char echo[]; /* api_request_id() */
 };
 
-/* ---- where it is ---- */
+/* ---- the peer's address ---- */
 
 static void look(struct loop_timer *t)
 {
@@ -80,20 +82,22 @@ static void doubt(struct forward *f)
 
 static enum err find_peer(struct forward *f, struct fault *fault)
 {
-    enum err err = http_peer_read(str_from(f->name), &f->peer, fault);
+    enum err err = http_peer_read(str_from(f->name), f->tls, &f->peer, fault);
     if (err != ERR_OK || f->peer.is_fixed) return err;
     f->lookup = http_peer_ask(&f->peer);
     if (f->lookup != NULL) (void)lookup_wait(f->lookup, LOOKUP_MS);
     err = f->lookup == NULL ? fault_plain(fault, ERR_FULL)
                             : http_peer_take(&f->peer, &f->lookup, fault);
-    if (err != ERR_OK) doubt(f); /* each forward will say so too, until it is known */
+    /* until the address is known, each forwarded request reports the same */
+    if (err != ERR_OK) doubt(f);
     return err;
 }
 
-/* What is forwarded keeps a connection, as long as the peer keeps silent: waits have three quarters,
- * as the programs' own have (engine/waits.h, platform/follow.c), those with one credential half. */
+/* A forwarded request keeps a connection as long as the peer is silent. So waits may have three
+ * quarters, as in the programs' own limits (engine/waits.h, platform/follow.c), and those with
+ * one credential half. */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
-                               const char *address, uint32_t connections)
+                               const char *address, struct tls *tls, uint32_t connections)
 {
     struct forward *f = calloc(1, sizeof *f);
     check(f != NULL && address != NULL);
@@ -101,6 +105,7 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
     f->loop = l;
     f->server = server;
     f->name = address;
+    f->tls = tls;
     f->most = api_part(connections, 14, UNDER_WAY_MAX);
     f->reads_most = api_part(connections, 13, READS_MAX);
     f->waits_most = api_part(connections, 12, WAITS_MAX);
@@ -114,7 +119,7 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
 
 /* ---- one request ---- */
 
-/* Before its answer goes: what its client has sent behind it may want the place. */
+/* Before its answer is sent: the client's next request may need the place. */
 static void passage_leave(struct passage *p)
 {
     link_remove(&p->link);
@@ -151,7 +156,7 @@ static void passage_refuse(struct passage *p, const struct fault *fault)
 void forward_drain(struct forward *f)
 {
     struct fault fault;
-    fault_plain(&fault, ERR_DRAINING);
+    (void)fault_plain(&fault, ERR_DRAINING);
     f->draining = true;
     list_each (&f->under_way, k, following) {
         struct passage *p = link_owner(k, struct passage, link);
@@ -170,21 +175,23 @@ static void passage_done(void *context, enum err err, const struct http_answer *
     struct fault fault;
     if (err != ERR_OK) {
         doubt(f);
-        if (err == ERR_BODY_TOO_LARGE)
-            fault_set(
+        if (err == ERR_FULL)
+            api_no_memory(&fault);
+        else if (err == ERR_BODY_TOO_LARGE)
+            (void)fault_set(
                 &fault, ERR_UPSTREAM_FAILED, "",
-                "the answer of the program that serves this path is too large to be handed on");
+                "the answer of the program that serves this path is too large to be forwarded");
         else
-            fault_set(&fault, ERR_UPSTREAM_FAILED, "",
-                      "the program that serves this path did not answer: %s",
-                      http_call_trouble(p->outgoing));
+            (void)fault_set(&fault, ERR_UPSTREAM_FAILED, "",
+                            "the program that serves this path did not answer: %s",
+                            http_call_trouble(p->outgoing));
         passage_refuse(p, &fault);
         return;
     }
-    /* the next one does not wait for another that is dead */
+    /* the next call must not also wait for a dead connection */
     http_peer_prefer(&f->peer, answer->place);
     if (!http_server_has_room(*f->server, answer->body.size)) {
-        api_no_room(&fault);
+        (void)api_no_room(&fault);
         passage_refuse(p, &fault);
         return;
     }
@@ -203,7 +210,7 @@ static void passage_done(void *context, enum err err, const struct http_answer *
     free(p);
 }
 
-/* What came twice goes on twice: the peer judges it as if it had been asked directly. */
+/* A repeated header is forwarded twice: the peer judges it as if it had received it directly. */
 static void copy_header(const struct http_exchange *x, struct str name, struct http_call *call)
 {
     unsigned copies = 0;
@@ -215,28 +222,32 @@ static void copy_header(const struct http_exchange *x, struct str name, struct h
     }
 }
 
-/* Our own headers to the peer: the caller's credential and conditions, nothing of the
- * connection. */
-static void copy_headers(const struct http_exchange *x, char address[CLIENT_ADDRESS_TEXT],
-                         struct http_call *call)
+/* Our own headers to the peer: the credential and the caller's conditions, and no header about the
+ * connection, and no cookie. */
+static void copy_headers(const struct http_exchange *x, struct str credential,
+                         char address[CLIENT_ADDRESS_TEXT], struct http_call *call)
 {
-    static const char *const names[] = {
-        "authorization", "if-match",  "if-none-match", "idempotency-key", "traceparent",
-        "x-request-id",  "writ-node", "writ-journal",  "writ-epoch",      "writ-first-seq"};
+    static const char *const names[] = {"if-match",     "if-none-match", "idempotency-key",
+                                        "traceparent",  "x-request-id",  "writ-node",
+                                        "writ-journal", "writ-epoch",    "writ-first-seq"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         copy_header(x, str_from(names[i]), call);
+    if (str_is_absent(credential))
+        copy_header(x, STR("authorization"), call);
+    else
+        call->headers[call->header_count++] =
+            (struct http_header){.name = STR("Authorization"), .value = credential};
     call->headers[call->header_count++] =
         (struct http_header){.name = STR("Writ-Forwarded"), .value = STR("1")};
-    /* For a peer to which we are a trusted proxy. A client of a Unix socket has no address to tell. */
+    /* For a peer that trusts us as a proxy. A client of a Unix socket has no address. */
     struct str client = client_address_text(&x->client, address);
     if (x->client.kind == CLIENT_IPV4 || x->client.kind == CLIENT_IPV6)
         call->headers[call->header_count++] =
             (struct http_header){.name = STR("X-Forwarded-For"), .value = client};
 }
 
-/* Path and query as they came, where the target was absolute (RFC 9112, 3.2.2)
- * without scheme and host. */
-static struct str origin_form(const struct http_exchange *x)
+/* Path and query as they came; of an absolute target (RFC 9112, 3.2.2) without scheme and host. */
+struct str forward_target(const struct http_exchange *x)
 {
     size_t size = x->path.size + (str_is_absent(x->query) ? 0 : 1 + x->query.size);
     return str_skip(x->target, x->target.size - size);
@@ -260,7 +271,7 @@ static unsigned waits_with(struct forward *f, uint64_t credential)
     return count;
 }
 
-/* ERR_OK, or why one more is too much. */
+/* ERR_OK, or the limit that is reached. */
 static enum err find_room(struct forward *f, size_t body_bytes, bool reads, bool waits,
                           uint64_t credential, struct fault *fault)
 {
@@ -282,45 +293,60 @@ static enum err find_room(struct forward *f, size_t body_bytes, bool reads, bool
                      BODIES_MAX >> 20);
 }
 
+/* HEAD is sent as GET: its Content-Length counts a body that only our own connection leaves out. A
+ * method without a constant here has no route there either: any of these makes the peer answer with
+ * the methods that it has. */
+struct str forward_method(const struct http_exchange *x)
+{
+    static const char *const methods[] = {
+        [HTTP_GET] = "GET", [HTTP_HEAD] = "GET",      [HTTP_POST] = "POST",
+        [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE", [HTTP_OTHER] = "PATCH"};
+    return str_from(methods[x->method]);
+}
+
 void forward_exchange(struct forward *f, struct http_exchange *x)
+{
+    struct str shown = http_header_get(x, STR("authorization"));
+    forward_exchange_as(f, x, (struct str){0}, hash_bytes(shown.bytes, shown.size));
+}
+
+void forward_exchange_as(struct forward *f, struct http_exchange *x, struct str own, uint64_t who)
 {
     struct fault fault;
     if (!str_is_absent(http_header_get(x, STR("writ-forwarded")))) {
-        fault_plain(&fault, ERR_NOT_FOUND);
+        (void)fault_plain(&fault, ERR_NOT_FOUND);
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
     bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD;
     if (reads && f->draining) {
-        fault_plain(&fault, ERR_DRAINING);
+        (void)fault_plain(&fault, ERR_DRAINING);
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
     bool waits = reads && asks_to_wait(x);
     struct str echo = api_request_id(x);
-    struct str shown = http_header_get(x, STR("authorization"));
-    uint64_t credential = hash_bytes(shown.bytes, shown.size);
-    enum err err = find_room(f, x->body.size, reads, waits, credential, &fault);
+    enum err err = find_room(f, x->body.size, reads, waits, who, &fault);
     struct passage *p = err == ERR_OK ? calloc(1, sizeof *p + echo.size) : NULL;
     if (p == NULL) {
-        if (err == ERR_OK) fault_set(&fault, ERR_OVERLOADED, "", "there is no memory");
+        if (err == ERR_OK) api_no_memory(&fault);
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
-    /* HEAD asks as GET does: its Content-Length tells of a body that only our own connection
-     * leaves out. A method without a name here has no route there either: whichever it is, the
-     * peer says which it would take. */
-    static const char *const methods[] = {
-        [HTTP_GET] = "GET", [HTTP_HEAD] = "GET",      [HTTP_POST] = "POST",
-        [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE", [HTTP_OTHER] = "PATCH"};
-    struct http_call call = {.method = methods[x->method],
-                             .target = origin_form(x),
+    struct http_call call = {.method = forward_method(x).bytes,
+                             .target = forward_target(x),
                              .body = x->body,
                              .content_type = http_header_get(x, STR("content-type")),
                              .timeout_ms = FORWARD_TIMEOUT_MS,
                              .reply_max = LIMIT_REPLY_BYTES};
     char address[CLIENT_ADDRESS_TEXT];
-    copy_headers(x, address, &call);
+    copy_headers(x, own, address, &call);
+    p->outgoing = http_call_start(f->loop, &f->peer, &call, passage_done, p);
+    if (p->outgoing == NULL) {
+        free(p);
+        api_refuse(f->api, x, api_no_memory(&fault), (struct str){0});
+        return;
+    }
     p->forward = f;
     p->echo_size = echo.size;
     if (echo.size > 0) memcpy(p->echo, echo.bytes, echo.size);
@@ -328,11 +354,10 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
     f->count++;
     p->reads = reads;
     f->reads += reads;
-    p->credential = credential;
+    p->credential = who;
     p->waits = waits;
     f->waits += waits;
     p->body_bytes = x->body.size;
     f->body_bytes += p->body_bytes;
     p->token = http_defer(x);
-    p->outgoing = http_call_start(f->loop, &f->peer, &call, passage_done, p);
 }

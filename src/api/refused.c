@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 
-/* The id in a credential's text, without believing it. */
+/* The id in a credential's text, which is not verified. */
 static bool claimed_id(const struct http_exchange *x, struct id *ret)
 {
     struct str credential;
@@ -16,7 +16,7 @@ static bool claimed_id(const struct http_exchange *x, struct id *ret)
     return api_bearer(x, &credential, &ignored) == ERR_OK && credential_read(credential, ret);
 }
 
-/* `id` NULL: of those that claim none. */
+/* `id` NULL: the source of credentials without an id. */
 static bool same_source(const struct refused_source *s, const struct id *id)
 {
     return s->token == NULL && s->has_key_id == (id != NULL) &&
@@ -30,10 +30,10 @@ static size_t find_source(const struct refused *r, const struct id *id)
     return at;
 }
 
-/* The last place is everybody else's. */
+/* The last place is for all other sources. */
 static bool is_full(const struct refused *r) { return r->count >= REFUSED_SOURCES_MAX - 1; }
 
-/* So many more, from there. */
+/* Adds so many refusals from that address. */
 static void add(struct refused_source *s, const struct client_address *client, enum err err,
                 uint64_t count)
 {

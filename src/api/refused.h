@@ -1,12 +1,12 @@
 /* refused.h - refused credentials, counted per source until they are recorded, so that a flood of
  * them costs one record a second and not one each.
  *
- * A source is the id of a key where the credential has a key's form, or a token that we signed and
- * refuse all the same (revoked, expired, for somebody else); all others are one source, and so is
- * everybody who comes when the table is full. Ids that no key has cost nothing to make up, so few
- * of them are sources: nobody fills the table with them, and the journal. For the same reason an address
- * makes no source: of one with clients at several, the latest is told, and that there were others. Belongs
- * to one thread. */
+ * A source is the id of a key, if the credential has a key's form; or a token that we signed and
+ * still refuse (revoked, expired, for another service). All others are one source, which also
+ * takes all refusals when the table is full. Ids without a key cost a client nothing, so only
+ * few of them are sources: a client cannot fill the table with them, or the journal. For the
+ * same reason an address is not a source: for a source with several addresses, the record has
+ * the latest one, and the fact that there were others. Belongs to one thread. */
 #ifndef API_REFUSED_H
 #define API_REFUSED_H
 
@@ -18,13 +18,13 @@ enum { REFUSED_SOURCES_MAX = 64, REFUSED_MADE_UP_MAX = 4 };
 
 struct refused_source {
     bool has_key_id;
-    bool is_made_up;  /* no key has it */
-    struct id key_id; /* as claimed */
+    bool is_made_up;  /* no key has that id */
+    struct id key_id; /* as the credential has it */
     enum err err;     /* the latest reason */
     uint64_t count;
-    struct client_address client; /* the latest one's */
+    struct client_address client; /* address of the latest refusal */
     bool has_several_clients;     /* with different addresses */
-    struct token_claims *token;   /* or NULL: in one piece of the heap, with its strings */
+    struct token_claims *token;   /* or NULL: one allocation, with its strings */
 };
 
 struct refused {
@@ -32,26 +32,26 @@ struct refused {
     size_t count, made_up;
 };
 
-/* `err` is what the client was told; `keys` are those that there are. */
+/* `err` is the error that the client received; `keys` are the existing keys. */
 void refused_note(struct refused *r, const struct http_exchange *x, const struct key_table *keys,
                   enum err err);
-/* Of a key that held when it was shown, and has ended since. */
+/* A refusal of a key that was valid when it was shown, and has ended since. */
 void refused_note_ended(struct refused *r, struct id key, const struct client_address *client,
                         enum err err);
 void refused_note_token(struct refused *r, const struct token_claims *t,
                         const struct client_address *client, enum err err);
 /* The last source is recorded. */
 void refused_drop(struct refused *r);
-/* One that was dropped, and has no token, was not recorded after all: it counts on. */
+/* A source that was dropped, and has no token, was not recorded after all: it is counted again. */
 void refused_put_back(struct refused *r, const struct refused_source *s);
 
-/* The record's reason: the latest one, and whether the address beside it is one of several. */
+/* The record's reason: the latest one, and whether the address in the record is one of several. */
 struct str refused_reason(const struct refused_source *s, char *to);
 enum { REFUSED_REASON_BYTES = 256 };
-/* A line in the log, as often as there is a record. */
+/* A log line for each record. */
 void refused_log(const struct refused_source *s);
 
-/* The tenant that such a record is filed under: the claimed key's own, else `default`. */
+/* The tenant of such a record: that of the claimed key, else `default`. */
 struct str refused_tenant(const struct refused_source *s, const struct key_table *keys);
 
 #endif

@@ -1,4 +1,4 @@
-/* reply.c - answers, and errors in their one form (schemas/errors.md). */
+/* reply.c - answers, and errors in their common form (schemas/errors.md). */
 #include "api/api.h"
 
 #include "json/json.h"
@@ -10,14 +10,15 @@ void api_count_reply(struct api *a, int status)
     metric_add(a->sheet, a->replies_2xx + (status < 400 ? 0u : status < 500 ? 1u : 2u), 1);
 }
 
-/* All of it but the headers, a quarter of a KiB that header_count makes unreachable. */
-static void reply_begin(struct http_reply *r, int status, struct str body, struct http_gate gate)
+/* All but the headers, a quarter of a KiB that header_count makes unreachable. */
+static void reply_begin(struct http_reply *r, int status, struct str body,
+                        struct http_barrier barrier)
 {
     r->status = status;
     r->content_type = (struct str){0};
     r->body = body;
     r->header_count = 0;
-    r->gate = gate;
+    r->barrier = barrier;
     r->close = false;
 }
 
@@ -27,7 +28,7 @@ static void add_header(struct http_reply *r, struct str name, struct str value)
         r->headers[r->header_count++] = (struct http_header){.name = name, .value = value};
 }
 
-/* What a client may have echoed: printable ASCII of a bounded length. */
+/* Text of a client that may be echoed: printable ASCII of bounded length. */
 static bool is_echoable(struct str id)
 {
     if (id.size == 0 || id.size > REQUEST_ID_BYTES_MAX) return false;
@@ -58,8 +59,16 @@ static void add_request_id(struct http_reply *r, struct str sent, struct str req
 
 enum err api_no_room(struct fault *f)
 {
-    return fault_set(f, ERR_OVERLOADED, "",
-                     "too many large answers wait already for clients that do not read them");
+    return fault_set(
+        f, ERR_OVERLOADED, "",
+        "too many large answers wait for clients that do not read them; try again later");
+}
+
+const struct fault *api_no_memory(struct fault *f)
+{
+    (void)fault_set(f, ERR_OVERLOADED, "",
+                    "there is no memory for this request now; try again later");
+    return f;
 }
 
 void api_send(struct api *a, struct http_exchange *x, struct http_reply *r, struct str request_id)
@@ -69,15 +78,15 @@ void api_send(struct api *a, struct http_exchange *x, struct http_reply *r, stru
     http_reply(x, r);
 }
 
-void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body,
-                     struct str request_id, struct http_gate gate)
+void api_reply_at_barrier(struct api *a, struct http_exchange *x, int status, struct str body,
+                          struct str request_id, struct http_barrier barrier)
 {
     struct http_reply reply;
     struct fault f;
-    reply_begin(&reply, status, body, gate);
+    reply_begin(&reply, status, body, barrier);
     if (!http_has_room(x, body.size)) {
-        api_no_room(&f);
-        api_refuse_gated(a, x, &f, (struct str){0}, gate);
+        (void)api_no_room(&f);
+        api_refuse_at_barrier(a, x, &f, (struct str){0}, barrier);
         return;
     }
     api_send(a, x, &reply, request_id);
@@ -88,9 +97,9 @@ bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status,
 {
     struct http_reply reply;
     struct fault f;
-    reply_begin(&reply, status, body, d->gate);
+    reply_begin(&reply, status, body, d->barrier);
     if (!http_server_has_room(d->server, body.size)) {
-        api_no_room(&f);
+        (void)api_no_room(&f);
         return api_refuse_deferred(a, d, &f, (struct str){0});
     }
     add_request_id(&reply, d->echo, request_id);
@@ -101,14 +110,14 @@ bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status,
 void api_reply(struct api *a, struct http_exchange *x, int status, struct str body,
                struct str request_id)
 {
-    api_reply_gated(a, x, status, body, request_id, (struct http_gate){0});
+    api_reply_at_barrier(a, x, status, body, request_id, (struct http_barrier){0});
 }
 
 void api_put_sentence(struct buf *out, struct str text)
 {
     struct str rest =
         str_of(text.bytes, text.size < SENTENCE_BYTES_MAX ? text.size : SENTENCE_BYTES_MAX);
-    char clean[SENTENCE_BYTES_MAX * 3]; /* as if each byte were a bad one */
+    char clean[SENTENCE_BYTES_MAX * 3]; /* as if each byte were invalid */
     struct buf b = buf_over(clean, sizeof clean);
     size_t bad;
     while (!str_is_utf8(rest, &bad)) {
@@ -152,16 +161,18 @@ static void add_fault_headers(struct http_reply *r)
 
 void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id)
 {
-    api_refuse_gated(a, x, f, trace_id, (struct http_gate){0});
+    api_refuse_at_barrier(a, x, f, trace_id, (struct http_barrier){0});
 }
 
-void api_refuse_gated(struct api *a, struct http_exchange *x, const struct fault *f,
-                      struct str trace_id, struct http_gate gate)
+void api_refuse_at_barrier(struct api *a, struct http_exchange *x, const struct fault *f,
+                           struct str trace_id, struct http_barrier barrier)
 {
     char bytes[FAULT_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
     struct http_reply reply;
-    reply_begin(&reply, err_status(f->err), fault_body(&b, f, trace_id), gate);
+    struct fault starved;
+    if (x->arena->starved || f->err == ERR_FULL) f = api_no_memory(&starved);
+    reply_begin(&reply, err_status(f->err), fault_body(&b, f, trace_id), barrier);
     add_fault_headers(&reply);
     if (f->err == ERR_METHOD_NOT_ALLOWED) add_header(&reply, STR("Allow"), x->allow);
     api_send(a, x, &reply, (struct str){0});
@@ -173,7 +184,9 @@ bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const stru
     char bytes[FAULT_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
     struct http_reply reply;
-    reply_begin(&reply, err_status(f->err), fault_body(&b, f, trace_id), d->gate);
+    struct fault starved;
+    if (f->err == ERR_FULL) f = api_no_memory(&starved);
+    reply_begin(&reply, err_status(f->err), fault_body(&b, f, trace_id), d->barrier);
     add_fault_headers(&reply);
     add_request_id(&reply, d->echo, (struct str){0});
     api_count_reply(a, reply.status);

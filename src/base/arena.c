@@ -6,20 +6,25 @@
 #include <sys/mman.h>
 
 #include "base/check.h"
+#include "base/reserve.h"
 
-/* of x86-64, and of aarch64 with small ones of 4 KiB */
+/* of x86-64, and of aarch64 with pages of 4 KiB */
 static const size_t huge_page = (size_t)2 << 20;
 
 struct arena_chunk {
     struct arena_chunk *next;
     size_t size;   /* of bytes[] */
-    size_t mapped; /* bytes in all, where it is no malloc()'s; or 0 */
+    size_t mapped; /* bytes of the mapping; 0: the memory came from malloc() */
     _Alignas(16) char bytes[];
 };
 
+/* The chunk of an arena that has none. */
+static _Alignas(16) char nothing[16];
+
 static size_t huge_pages_up(size_t size) { return (size + huge_page - 1) / huge_page * huge_page; }
 
-/* A mapping of whole huge pages: one page too many, of which both ends are given back. */
+/* A mapping of whole huge pages: one page more than needed is mapped, and both ends are
+ * unmapped. */
 static struct arena_chunk *chunk_map(size_t size)
 {
     size_t whole = huge_pages_up(sizeof(struct arena_chunk) + size);
@@ -29,7 +34,7 @@ static struct arena_chunk *chunk_map(size_t size)
     size_t before = (size_t)(-(uintptr_t)from & (huge_page - 1));
     if (before > 0) munmap(from, before);
     munmap(from + before + whole, huge_page - before);
-    madvise(from + before, whole, MADV_HUGEPAGE); /* where it fails the pages are small */
+    madvise(from + before, whole, MADV_HUGEPAGE); /* if it fails, the pages are small */
     struct arena_chunk *chunk = (struct arena_chunk *)(void *)(from + before);
     chunk->mapped = whole;
     return chunk;
@@ -43,12 +48,18 @@ static void chunk_free(struct arena_chunk *chunk)
         munmap(chunk, chunk->mapped);
 }
 
+void arena_starve(struct arena *a) { a->overflow = a->starved = true; }
+
 static struct arena_chunk *chunk_create(struct arena *a, size_t size)
 {
     if (size > a->limit_bytes || a->taken_bytes > a->limit_bytes - size) return NULL;
     bool maps = a->prefers_huge && size >= huge_page;
     struct arena_chunk *chunk = maps ? chunk_map(size) : malloc(sizeof *chunk + size);
-    if (chunk == NULL) return NULL;
+    if (chunk == NULL) {
+        memory_was_missing();
+        arena_starve(a);
+        return NULL;
+    }
     if (!maps) chunk->mapped = 0;
     chunk->next = NULL;
     chunk->size = size;
@@ -66,10 +77,10 @@ static void chunk_use(struct arena *a, struct arena_chunk *chunk)
 void arena_init(struct arena *a, size_t first_bytes, size_t limit_bytes)
 {
     check(first_bytes > 0 && first_bytes <= limit_bytes);
-    *a = (struct arena){.limit_bytes = limit_bytes};
+    *a = (struct arena){
+        .next = nothing, .end = nothing, .first_bytes = first_bytes, .limit_bytes = limit_bytes};
     a->first = chunk_create(a, first_bytes);
-    check(a->first != NULL);
-    chunk_use(a, a->first);
+    if (a->first != NULL) chunk_use(a, a->first);
 }
 
 void arena_prefer_huge(struct arena *a) { a->prefers_huge = true; }
@@ -91,32 +102,56 @@ void arena_fini(struct arena *a)
 
 void arena_reset(struct arena *a)
 {
+    if (a->first == NULL) {
+        bool prefers_huge = a->prefers_huge;
+        arena_init(a, a->first_bytes, a->limit_bytes);
+        a->prefers_huge = prefers_huge;
+        return;
+    }
     if (a->first->next != NULL) {
         chunks_free(a->first->next);
         a->first->next = NULL;
         a->taken_bytes = a->first->size;
     }
     chunk_use(a, a->first);
-    a->overflow = false;
+    a->overflow = a->starved = false;
 }
 
 struct arena arena_begin_aside(struct arena *a, size_t limit_bytes)
 {
     struct arena before = *a;
     a->limit_bytes = a->taken_bytes + limit_bytes;
-    a->overflow = false;
+    a->overflow = a->first == NULL;
     return before;
 }
 
 void arena_end_aside(struct arena *a, const struct arena *before)
 {
-    chunks_free(before->current->next);
-    before->current->next = NULL;
+    if (before->current != NULL) {
+        chunks_free(before->current->next);
+        before->current->next = NULL;
+    }
+    bool starved = a->starved;
     *a = *before;
+    a->starved |= starved;
+}
+
+bool arena_keep_aside(struct arena *a, const struct arena *before)
+{
+    size_t left = before->limit_bytes - before->taken_bytes + (size_t)(before->end - before->next),
+           room = (size_t)(a->end - a->next);
+    if (a->overflow || before->overflow || room > left) {
+        arena_end_aside(a, before);
+        return false;
+    }
+    a->limit_bytes = a->taken_bytes + (left - room);
+    a->overflow = false;
+    return true;
 }
 
 static bool arena_grow(struct arena *a, size_t size)
 {
+    if (a->current == NULL) return false;
     size_t left = a->limit_bytes - a->taken_bytes;
     size_t wanted = a->current->size * 2;
     if (wanted < size + 16) wanted = size + 16;

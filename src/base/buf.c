@@ -5,12 +5,13 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/reserve.h"
 
 void buf_init(struct buf *b, size_t first_bytes, size_t limit_bytes)
 {
     check(limit_bytes > 0 && first_bytes <= limit_bytes);
     *b = (struct buf){.limit = limit_bytes};
-    if (first_bytes > 0) check(buf_grow(b, first_bytes));
+    if (first_bytes > 0) (void)buf_grow(b, first_bytes);
 }
 
 void buf_fini(struct buf *b)
@@ -30,7 +31,8 @@ bool buf_grow(struct buf *b, size_t more)
     if (wanted > b->limit) wanted = b->limit;
     char *bytes = realloc(b->bytes, wanted);
     if (bytes == NULL) {
-        b->overflow = true;
+        memory_was_missing();
+        b->overflow = b->starved = true;
         return false;
     }
     b->bytes = bytes;
@@ -58,7 +60,7 @@ void buf_printf(struct buf *b, const char *format, ...)
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    /* One byte more than is kept: vsnprintf ends with a NUL. */
+    /* One byte more than is kept, because vsnprintf writes a NUL at the end. */
     if (length < 0)
         b->overflow = true;
     else if (buf_room(b, (size_t)length + 1)) {

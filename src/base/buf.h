@@ -1,7 +1,7 @@
 /* buf.h - a bounded byte buffer for writing.
  *
- * Appending past the bound sets `overflow`, which sticks: a long chain of puts asks once at its
- * end. A buf over caller's memory (buf_over) never moves; a growing one (buf_init) owns heap
+ * Appending past the bound sets `overflow`, which stays set: a long chain of puts checks once at
+ * its end. A buf over caller's memory (buf_over) never moves; a growing one (buf_init) owns heap
  * memory, doubles up to its limit and moves. Owned by one thread. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -10,10 +10,11 @@
 
 struct buf {
     char *bytes;
-    size_t size;     /* bytes written */
-    size_t capacity; /* bytes held */
-    size_t limit;    /* bytes it may grow to; 0 = over the caller's memory, never grows */
+    size_t size; /* bytes written */
+    size_t capacity;
+    size_t limit; /* bytes that it may grow to; 0 = over the caller's memory, never grows */
     bool overflow;
+    bool starved; /* overflow because the system had no memory, not because of the limit */
 };
 
 static inline struct buf buf_over(char *bytes, size_t capacity)
@@ -21,17 +22,19 @@ static inline struct buf buf_over(char *bytes, size_t capacity)
     return (struct buf){.bytes = bytes, .capacity = capacity};
 }
 
+/* Without memory for `first_bytes` it has overflowed. */
 void buf_init(struct buf *b, size_t first_bytes, size_t limit_bytes);
 void buf_fini(struct buf *b); /* only after buf_init; accepts a zeroed one */
 static inline void buf_clear(struct buf *b)
 {
     b->size = 0;
-    b->overflow = false;
+    b->overflow = b->starved = false;
 }
 
 static inline struct str buf_view(const struct buf *b) { return str_of(b->bytes, b->size); }
 
-/* Makes room for `more` bytes; false and b->overflow where the bound forbids it. */
+/* Makes room for `more` bytes; false and b->overflow if the limit forbids it, or (b->starved)
+ * the system has no memory. */
 bool buf_grow(struct buf *b, size_t more);
 
 static inline bool buf_room(struct buf *b, size_t more)
@@ -40,9 +43,9 @@ static inline bool buf_room(struct buf *b, size_t more)
     return buf_grow(b, more);
 }
 
-/* memcpy for the short texts that records and answers are made of: where the size is known only
- * now, calling the library costs more than the copy. Runs of 16, 8 or 4 bytes from the front
- * and from the end, which meet or overlap in the middle. Gives the byte after the copy. */
+/* memcpy for the short texts that records and answers are made of: the size is not a constant,
+ * and a library call would cost more than the copy. Runs of 16, 8 or 4 bytes from the front and
+ * from the end, which meet or overlap in the middle. Returns the position after the copy. */
 static inline char *buf_copy(char *to, const char *from, size_t size)
 {
     if (size >= 16) {
@@ -74,7 +77,7 @@ static inline void buf_put(struct buf *b, struct str s)
     b->size += s.size;
 }
 
-/* Both or, where there is no room for both, neither. */
+/* Both, or, if there is no room for both, neither. */
 static inline void buf_put_both(struct buf *b, struct str first, struct str second)
 {
     if (!buf_room(b, first.size + second.size)) return;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Most of what is allocated at boot is checked and no more: then this is what whoever runs it can do
- * something about. */
+/* Most checks that can fail because of the environment are allocations at boot. For these the
+ * operator can change something, so the message names the cause. */
 static const char *memory_told(void)
 {
     return errno == ENOMEM ? ": perhaps out of memory (ulimit -v, or the memory limit of its group)"

@@ -1,8 +1,8 @@
 /* check.h - assertions that stay on in release builds.
  *
- * check() states what the programmer promised, never what input promises: a failed check is a
- * bug of ours, and going on would risk a wrong decision, so the process ends. Independent of
- * NDEBUG. Any thread. */
+ * check() is for conditions that the code guarantees, never for input: a failed check is a bug,
+ * and continuing would risk a wrong decision, so the process ends. Independent of NDEBUG. Any
+ * thread. */
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 
@@ -10,8 +10,5 @@ _Noreturn void check_failed(const char *expression, const char *file, int line);
 
 #define check(expression)                                                                          \
     (__builtin_expect(!(expression), 0) ? check_failed(#expression, __FILE__, __LINE__) : (void)0)
-
-/* The result must be looked at. */
-#define must_use __attribute__((warn_unused_result))
 
 #endif

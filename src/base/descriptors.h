@@ -1,4 +1,4 @@
-/* descriptors.h - how many files and sockets this process may have, and who gets them. */
+/* descriptors.h - how many files and sockets this process may have, and how they are divided. */
 #ifndef BASE_DESCRIPTORS_H
 #define BASE_DESCRIPTORS_H
 
@@ -7,17 +7,17 @@
 
 #include "base/fault.h"
 
-/* Where who started this program closed one of the standard streams, the next file or connection
- * would take its number, and what is printed or logged would go into that: into the export that is
- * written, or the journal. What takes the number here refuses as a closed stream does. False: the
- * numbers could not be taken. First thing in main(). */
+/* If the program was started with a standard stream closed, the next file or connection would
+ * take its number. Then printed or logged lines would go into that file: into an export, or into
+ * the journal. So these numbers are taken by descriptors that fail as a closed stream does.
+ * False: the numbers could not be taken. First call in main(). */
 bool descriptors_take_standard(void);
 
-/* Raises the limit as far as that is allowed and wanted, and lowers the client connections to those
- * that it leaves room for; that is logged. The rest is for the program's own, since clients must not
- * be able to take the descriptor that the next journal segment needs: a quarter of the limit, and
- * 128 to 1024 (but no more than half), and no less than what is `needed`. ERR_BAD_VALUE: that leaves
- * fewer than 8 for clients. Once, at boot, before anything is opened. */
+/* Raises the limit of descriptors as far as it is allowed and wanted, and lowers the number of
+ * client connections to those that fit; the lowering is logged. The rest is reserved for the
+ * program, since clients must not take the descriptor that the next journal segment needs: a
+ * quarter of the limit, and 128 to 1024 (but no more than half), and no less than `needed`.
+ * ERR_BAD_VALUE: fewer than 8 are left for clients. Once, at boot, before anything is opened. */
 enum err descriptors_for_clients(uint64_t needed, uint64_t *connections, struct fault *f);
 
 #endif

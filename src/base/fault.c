@@ -5,13 +5,13 @@
 #include <string.h>
 
 enum {
-    WHOLE_BYTES = 4096 + 1024, /* a path, and what is said of it */
-    TAIL_BYTES = 80,           /* of an overlong text: errno's words, and a little before them */
+    WHOLE_BYTES = 4096 + 1024, /* a path, and the error about it */
+    TAIL_BYTES = 80,           /* of an overlong text: the text of errno, and a little before it */
 };
 
 static bool is_inside_character(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
-/* Cuts a possibly overlong text before a half character. */
+/* Cuts an overlong text before an incomplete character. */
 static void end_at_character(char *text, size_t capacity, int wanted)
 {
     if (wanted < 0 || (size_t)wanted < capacity) return;
@@ -21,8 +21,8 @@ static void end_at_character(char *text, size_t capacity, int wanted)
     text[at] = '\0';
 }
 
-/* Of an overlong one the start names what it is about, often with a hint of what to do, and the end
- * says why: what goes is in between. */
+/* The start of an overlong text names its subject, often with a hint, and its end has the cause.
+ * So the middle is dropped. */
 static void put_text(char *to, size_t capacity, const char *whole)
 {
     size_t size = strlen(whole);

@@ -1,7 +1,7 @@
-/* fault.h - what is wrong with a request, a document or an option, told to a person.
+/* fault.h - an error in a request, a document or an option, as a text for people.
  *
- * A fault is one `enum err`, the member at fault as a JSON pointer ("" where no one member is)
- * and a sentence that names the member and what is wrong with it. By value, no allocation. */
+ * A fault is one `enum err`, the wrong member as a JSON pointer ("" if it is not one member) and
+ * a sentence that names the member and the error. By value, no allocation. */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
 
@@ -15,11 +15,11 @@ struct fault {
 };
 
 /* Fills *f and returns `err`, so that a check reads `return fault_set(f, ERR_X, "/y", "y: …")`.
- * Overlong text loses its middle, between characters. `f` may be NULL. */
+ * The middle of an overlong text is dropped, between characters. `f` may be NULL. */
 enum err fault_set(struct fault *f, enum err err, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The table's own sentence. */
+/* The sentence of the table err.def. */
 enum err fault_plain(struct fault *f, enum err err);
 
 #endif

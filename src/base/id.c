@@ -1,6 +1,6 @@
 #include "base/id.h"
 
-/* One more than a digit's value; 0: it is none. */
+/* One more than a digit's value; 0: it is not a digit. */
 static const uint8_t values[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
     ['8'] = 9,  ['9'] = 10, ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
@@ -19,7 +19,7 @@ static uint64_t big_endian(const uint8_t *bytes)
 {
     uint64_t value;
     memcpy(&value, bytes, sizeof value);
-    return __builtin_bswap64(value); /* of little-endian machines */
+    return __builtin_bswap64(value); /* for little-endian machines */
 }
 
 /* All pairs of digits: one load and one store for ten bits. */

@@ -1,7 +1,7 @@
-/* id.h - ids that sort by time and say what they are: `req_` + 26 Crockford base-32 characters.
+/* id.h - ids that sort by time and show their kind: `req_` + 26 Crockford base-32 characters.
  *
- * 48 bits of milliseconds, then 80 bits of chance (the ULID layout, github.com/ulid/spec).
- * One-field structs, so that a token's id cannot pass for a review's. Pure, any thread. */
+ * 48 bits of milliseconds, then 80 random bits (the ULID layout, github.com/ulid/spec). Structs
+ * with one field, so that a token's id cannot be used as a review's. Pure, any thread. */
 #ifndef BASE_ID_H
 #define BASE_ID_H
 
@@ -25,7 +25,7 @@ struct id id_make(uint64_t now_ms, struct chance *chance);
 /* Writes `prefix` (4 bytes, like "req_") and 26 digits; `to` holds ID_TEXT bytes, no NUL. */
 void id_write(const char prefix[4], struct id id, char *to);
 
-/* Exactly prefix + 26 upper-case digits that came from 128 bits; false otherwise. */
+/* Exactly prefix + 26 upper-case digits that encode 128 bits; false otherwise. */
 bool id_read(const char prefix[4], struct str text, struct id *ret_id);
 
 /* 26 digits without a prefix (in keys). */
@@ -34,7 +34,7 @@ bool id_read_digits(struct str text, struct id *ret_id);
 
 uint64_t id_time_ms(struct id id);
 
-/* A trace id where the caller brought none: 32 random lowercase hex digits, no NUL. */
+/* A trace id for a request without one: 32 random lowercase hex digits, no NUL. */
 enum { TRACE_TEXT = 32 };
 void trace_write(struct chance *chance, char to[TRACE_TEXT]);
 

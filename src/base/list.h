@@ -35,7 +35,7 @@ static inline void link_remove(struct link *k)
     k->previous = k->next = NULL;
 }
 
-/* The struct that embeds `k` as `field`: a link, a timer, a watcher. */
+/* The struct that embeds `k` as `field`, where `k` is a link, a timer or a watcher. */
 #define link_owner(k, type, field) ((type *)(void *)((char *)(k)-offsetof(type, field)))
 
 /* Walks the list; `k` may be removed inside, `following` may not. */

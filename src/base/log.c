@@ -42,7 +42,7 @@ static void put_character(struct buf *b, unsigned char c)
         buf_put_byte(b, (char)c);
 }
 
-/* What is not UTF-8, be it only because the cut went through a character, shows as `?`. */
+/* Bytes that are not UTF-8, also because the cut split a character, are written as `?`. */
 static void put_text(struct buf *b, const char *text)
 {
     struct str rest = str_of(text, strnlen(text, VALUE_BYTES));
@@ -85,7 +85,7 @@ static void line_write(struct buf *b)
 {
     buf_put_literal(b, "}\n");
     ssize_t ignored = write(STDERR_FILENO, b->bytes, b->size);
-    (void)ignored; /* a log that cannot be written has nobody to tell */
+    (void)ignored; /* there is no other place to report a log that cannot be written */
 }
 
 _Static_assert(LINE_BYTES <= PIPE_BUF, "a pipe that has room at all takes a line at once");

@@ -12,10 +12,10 @@
 struct lookup {
     char host[NI_MAXHOST], port[NI_MAXSERV]; /* "": no port */
     int flags;
-    int fd;                /* whoever asked opens and closes it */
-    pthread_mutex_t mutex; /* of these two: the last of the two threads frees it */
+    int fd;                /* the thread that started the lookup opens and closes it */
+    pthread_mutex_t mutex; /* of both threads: the last of them frees the lookup */
     bool is_over, is_left;
-    int outcome; /* settled once it is over */
+    int outcome; /* final when is_over */
     struct addrinfo *found;
 };
 
@@ -45,7 +45,7 @@ static void *run(void *context)
     l->outcome = getaddrinfo(l->host, l->port[0] == '\0' ? NULL : l->port, &hints, &l->found);
     pthread_mutex_lock(&l->mutex);
     bool is_left = l->is_left;
-    if (!is_left) (void)eventfd_write(l->fd, 1); /* it was 0: there is room */
+    if (!is_left) (void)eventfd_write(l->fd, 1); /* its counter was 0, so there is room */
     l->is_over = true;
     pthread_mutex_unlock(&l->mutex);
     if (is_left) release(l);

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/reserve.h"
 #include "base/world.h"
 
 static uint64_t seed[2];
 static pthread_once_t seeded = PTHREAD_ONCE_INIT;
-static atomic_bool is_seeded; /* asking this costs a load, pthread_once() a call */
+static atomic_bool is_seeded; /* this check costs a load, pthread_once() a call */
 
 static void seed_take(void)
 {
@@ -99,7 +100,10 @@ static bool map_grow(struct map *m)
 {
     struct map larger = {.capacity = m->capacity == 0 ? 16 : m->capacity * 2, .count = m->count};
     larger.entries = calloc(larger.capacity, sizeof *larger.entries);
-    if (larger.entries == NULL) return false;
+    if (larger.entries == NULL) {
+        memory_was_missing();
+        return false;
+    }
     for (size_t i = 0; i < m->capacity; i++) {
         struct map_entry *e = &m->entries[i];
         if (!str_is_absent(e->key)) *map_place(&larger, e->key, e->hash) = *e;
@@ -126,7 +130,7 @@ void *map_remove(struct map *m, struct str key)
     struct map_entry *hole = map_place(m, key, hash_bytes(key.bytes, key.size));
     void *value = hole->value;
     if (value == NULL) return NULL;
-    /* Close the gap: whatever follows in the same run and may move up, moves up. */
+    /* Close the gap: each entry that follows in the same run and may move up, moves up. */
     size_t mask = m->capacity - 1, free_at = (size_t)(hole - m->entries);
     for (size_t i = (free_at + 1) & mask; !str_is_absent(m->entries[i].key); i = (i + 1) & mask) {
         size_t home = m->entries[i].hash & mask;

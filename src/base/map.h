@@ -24,11 +24,12 @@ struct map {
 uint64_t hash_bytes(const void *bytes, size_t size); /* this process's seed */
 
 void map_fini(struct map *m);                       /* a zeroed map needs no init */
-void *map_get(const struct map *m, struct str key); /* NULL: not there */
+void *map_get(const struct map *m, struct str key); /* NULL: not found */
 /* Puts or replaces; false: out of memory, nothing changed. */
 bool map_put(struct map *m, struct str key, void *value);
-void *map_remove(struct map *m, struct str key); /* what was there, or NULL */
-/* Walks all: start with *cursor = 0; false at the end. No changes meanwhile. */
+void *map_remove(struct map *m, struct str key); /* the removed value, or NULL */
+/* Walks all entries: start with *cursor = 0; false at the end. The map must not change in
+ * between. */
 bool map_next(const struct map *m, size_t *cursor, struct str *ret_key, void **ret_value);
 
 #endif

@@ -19,6 +19,6 @@ bool planted(const char *name)
 
 #else
 
-typedef int planted_nothing; /* ISO C wants something in a file */
+typedef int planted_nothing; /* ISO C requires a declaration in a file */
 
 #endif

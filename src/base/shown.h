@@ -1,10 +1,10 @@
-/* shown.h - what may be told of an address that somebody wrote. */
+/* shown.h - the part of a configured address that may be logged. */
 #ifndef BASE_SHOWN_H
 #define BASE_SHOWN_H
 
 #include "base/str.h"
 
-/* "…" where it may have a password or a key in it: before an @, or behind a ?. */
+/* "…" if the address may have a password or a key in it: before an @, or after a ?. */
 struct str shown_address(struct str address);
 
 #endif

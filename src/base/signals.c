@@ -5,8 +5,9 @@
 void signals_ignore(void)
 {
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
-    signal(SIGUSR1, SIG_IGN); /* nor is a log opened anew: who rotates it sends this, too */
+    signal(SIGHUP, SIG_IGN); /* a program that reads files again takes it back */
+    /* the log is not reopened either; log rotation sends this signal, too */
+    signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error as well */
 }

@@ -1,8 +1,8 @@
-/* signals.h - signals that no program of this project ends by. */
+/* signals.h - signals that do not end a program of this project. */
 #ifndef BASE_SIGNALS_H
 #define BASE_SIGNALS_H
 
-/* Before the first line is logged: the log may be a pipe that nobody reads any more. */
+/* Before the first line is logged: the log may be a pipe without a reader. */
 void signals_ignore(void);
 
 #endif

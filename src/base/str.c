@@ -15,8 +15,8 @@ static inline unsigned char lowered(char byte)
     return (unsigned char)(byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte);
 }
 
-/* Eight bytes lowered at once: 0x20 is set where a byte below 0x80 is at least 'A' and at most 'Z',
- * which the top bits of two sums tell. */
+/* Lowers eight bytes at once: 0x20 is set in each byte below 0x80 that is between 'A' and 'Z'.
+ * The top bits of two sums show which bytes are. */
 static inline uint64_t lowered8(uint64_t word)
 {
     uint64_t seven = word & (ONES * 0x7F);
@@ -83,7 +83,7 @@ bool str_glob(struct str pattern, struct str text, bool ignore_case)
         if (p < pattern.size && pattern.bytes[p] == '*') {
             star = p++;
             run = t;
-            if (p == pattern.size) return true; /* whatever is left */
+            if (p == pattern.size) return true; /* the rest of the text */
         } else if (p < pattern.size &&
                    (pattern.bytes[p] == text.bytes[t] ||
                     (ignore_case && lowered(pattern.bytes[p]) == lowered(text.bytes[t])))) {
@@ -196,8 +196,8 @@ static inline bytes16 hex_digits(bytes16 halves)
     return halves + '0' + (is_letter & ('a' - '0' - 10));
 }
 
-/* Ids and three hashes are written so in every decision: sixteen bytes at once, and the rest one by
- * one. */
+/* Every decision writes ids and three hashes in this form: sixteen bytes at once, and the rest
+ * one by one. */
 void hex_write(char *to, const uint8_t *bytes, size_t size)
 {
     for (; size >= 16; to += 32, bytes += 16, size -= 16) {
@@ -218,7 +218,7 @@ void hex_write(char *to, const uint8_t *bytes, size_t size)
     }
 }
 
-/* One more than the value of a lowercase hex digit; 0: it is none. */
+/* One more than the value of a lowercase hex digit; 0: it is not one. */
 static const uint8_t hex_values[256] = {
     ['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
     ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
@@ -265,4 +265,15 @@ size_t str_put_code_point(char *to, uint32_t c)
     to[2] = (char)(0x80 | (c >> 6 & 0x3F));
     to[3] = (char)(0x80 | (c & 0x3F));
     return 4;
+}
+
+bool str_is_label(struct str s, size_t most)
+{
+    if (s.size == 0 || s.size > most) return false;
+    for (size_t i = 0; i < s.size; i++) {
+        char c = s.bytes[i];
+        bool letter = c >= 'a' && c <= 'z';
+        if (!letter && (i == 0 || (c != '-' && !(c >= '0' && c <= '9')))) return false;
+    }
+    return true;
 }

@@ -44,7 +44,7 @@ static inline bool str_starts(struct str s, struct str prefix)
            (prefix.size == 0 || memcmp(s.bytes, prefix.bytes, prefix.size) == 0);
 }
 
-/* The part from `from` (at most s.size) on. */
+/* The part that begins at `from` (at most s.size). */
 static inline struct str str_skip(struct str s, size_t from)
 {
     return str_of(s.bytes + from, s.size - from);
@@ -59,8 +59,8 @@ bool str_equal_ignoring_case(struct str a, struct str b);
 /* Position of the first `byte`, or s.size. */
 size_t str_find(struct str s, char byte);
 
-/* Takes the part before the first `separator` off the front of *rest (all of it where there is
- * none). False when *rest was absent; after the last part *rest becomes absent. */
+/* Takes the part before the first `separator` off the front of *rest (all of it if there is no
+ * separator). False if *rest was absent; after the last part *rest becomes absent. */
 bool str_split(struct str *rest, char separator, struct str *ret_part);
 
 enum { U64_DIGITS = 20 };
@@ -79,31 +79,30 @@ static inline struct str str_of_u64(uint64_t value, char room[U64_DIGITS])
 /* Decimal digits only, no sign, no overflow. False otherwise. */
 bool str_to_u64(struct str s, uint64_t *ret_value);
 
-/* Glob: anchored, only `*` is special (any run of bytes). Linear in practice, O(pattern × text)
- * at worst. `ignore_case` folds ASCII letters. */
+/* Glob: must match the whole text; only `*` is special (any run of bytes). Linear in practice,
+ * O(pattern × text) at worst. `ignore_case` folds ASCII letters. */
 bool str_glob(struct str pattern, struct str text, bool ignore_case);
 
 /* Well-formed UTF-8 (RFC 3629: no surrogates, nothing overlong, at most U+10FFFF). On false,
  * *ret_offset is the first byte that is wrong. */
 bool str_is_utf8(struct str s, size_t *ret_offset);
 
-/* The beginning of a text, of at most `most` bytes, that is well-formed: what is cut within a
- * character loses all of it. */
+/* The longest well-formed beginning of a text, of at most `most` bytes: a character that would
+ * be split is left out. */
 struct str str_cut(struct str s, size_t most);
 
 /* Unicode code points of well-formed UTF-8. */
 size_t str_code_points(struct str s);
-/* Writes one code point (at most U+10FFFF) as UTF-8: 1 to 4 bytes, which
- * `to` has room for; how many. */
+/* Writes one code point (at most U+10FFFF) as UTF-8: 1 to 4 bytes, for which `to` has room.
+ * Returns their number. */
 size_t str_put_code_point(char *to, uint32_t c);
 
-/* How many slips of the finger make one word of the other: a byte put in, left out, replaced, or
- * two neighbours swapped (Damerau 1964, restricted). STR_EDITS_MAX where one is longer than
- * that. */
+/* The number of edits between two words: a byte inserted, left out or replaced, or two
+ * neighbours swapped (Damerau 1964, restricted). STR_EDITS_MAX if a word is longer than that. */
 enum { STR_EDITS_MAX = 64 };
 unsigned str_edits(struct str a, struct str b);
 
-/* A hexadecimal digit's value, of either case; -1: it is none. */
+/* The value of a hexadecimal digit in either case; -1: it is not one. */
 static inline int hex_value(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
@@ -114,22 +113,25 @@ static inline int hex_value(char c)
 /* Two lowercase hex digits for each byte; `to` holds 2 * size, no NUL. */
 void hex_write(char *to, const uint8_t *bytes, size_t size);
 
-/* The `size` bytes that 2 * size lowercase hex digits say. False where one is no such digit: what
- * is in `bytes` then says nothing. */
+/* The `size` bytes of 2 * size lowercase hex digits. False if a byte is not such a digit; then
+ * the content of `bytes` is undefined. */
 bool hex_read(const char *digits, uint8_t *bytes, size_t size);
 
-/* The number that 16 lowercase hex digits say. False for any other text. */
+/* The number of 16 lowercase hex digits. False for any other text. */
 bool str_to_u64_hex(struct str s, uint64_t *ret_value);
 
-/* Whether every byte is in [A-Za-z0-9._-]: what rule ids and policy names are made of. */
+/* Whether every byte is in [A-Za-z0-9._-]: the bytes of rule ids and policy names. */
 bool str_is_name(struct str s);
 
-/* "." or "..": no name of anything that has a path, since clients and proxies take these out
- * of it (RFC 3986, 5.2.4). */
+/* [a-z][a-z0-9-]*, of at most `most` bytes: the name of a channel. */
+bool str_is_label(struct str s, size_t most);
+
+/* "." or "..": not allowed as a name that becomes part of a path, since clients and proxies
+ * remove these from it (RFC 3986, 5.2.4). */
 static inline bool str_is_dots(struct str s)
 {
     return str_equal(s, STR(".")) || str_equal(s, STR(".."));
 }
-#define STR_NO_DOTS "must not be \".\" or \"..\", which clients take out of a path"
+#define STR_NO_DOTS "must not be \".\" or \"..\", because clients remove these from a path"
 
 #endif

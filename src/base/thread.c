@@ -29,10 +29,10 @@ void thread_stacks_take(void)
 static void end_without(const char *name, int number)
 {
     struct fault f;
-    fault_set(&f, ERR_FULL, "",
-              "the thread %s cannot be started: %s. What bounds threads is ulimit -u, or how many "
-              "tasks a service or container may have; or there is no memory for its stack",
-              name, strerror(number));
+    (void)fault_set(&f, ERR_FULL, "",
+                    "the thread %s cannot be started: %s. Check ulimit -u, the number of "
+                    "tasks that the service or container may have, and its memory",
+                    name, strerror(number));
     log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
     _exit(1);
 }
@@ -52,7 +52,7 @@ bool thread_step_back(int nice)
 {
     const struct sched_param none = {0};
     check(nice >= 1 && nice <= 19);
-    /* On Linux both are of this thread alone. */
+    /* On Linux both apply to this thread only. */
     return sched_setscheduler(0, SCHED_BATCH, &none) == 0 &&
            setpriority(PRIO_PROCESS, 0, nice) == 0;
 }

@@ -59,8 +59,8 @@ static void time_format(uint64_t ms, char *to)
     put_two(to + 21, milli % 100);
 }
 
-/* One decision writes its time three times, a review its deadline too, and many decisions fall in
- * one millisecond: the two newest texts are kept. */
+/* One decision writes its time three times, and a review also its deadline. Many decisions
+ * happen in the same millisecond. So the two newest texts are kept. */
 void time_write(uint64_t ms, char *to)
 {
     static _Thread_local struct {
@@ -145,7 +145,7 @@ bool time_read_any(struct str text, int64_t *ret_ms)
 bool time_read(struct str text, uint64_t *ret_ms)
 {
     int64_t ms;
-    /* An offset may carry a time out of the years that can be written. */
+    /* An offset may move a time out of the years that can be written. */
     if (!time_read_any(text, &ms) || ms < 0 || ms > TIME_LAST_MS) return false;
     *ret_ms = (uint64_t)ms;
     return true;

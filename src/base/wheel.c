@@ -29,7 +29,8 @@ static void put(struct wheel *w, struct wheel_entry *e)
 void wheel_remove(struct wheel *w, struct wheel_entry *e)
 {
     link_remove(&e->link);
-    /* also where it was put last, when it is due or in none */
+    /* An entry that was due at once, or is in no wheel, still has its last level and place. There
+     * this only clears a bit that is already clear. */
     if (list_is_empty(&w->places[e->level][e->place]))
         w->occupied[e->level] &= ~(UINT64_C(1) << e->place);
 }
@@ -41,7 +42,7 @@ void wheel_add(struct wheel *w, struct wheel_entry *e, uint64_t deadline_ms)
     put(w, e);
 }
 
-/* The places that a level's hand passes on its way from one tick to another. */
+/* The places that a level's hand passes between two ticks. */
 static uint64_t passed(uint64_t from, uint64_t to)
 {
     uint64_t ticks = to - from;
@@ -60,7 +61,7 @@ static void take_all(struct wheel *w, unsigned level, unsigned place, struct lis
     w->occupied[level] &= ~(UINT64_C(1) << place);
 }
 
-/* What the hands pass is put anew, nearer or due. */
+/* Entries that the hands pass are placed again, at a lower level or as due. */
 static void advance(struct wheel *w, uint64_t now_ms)
 {
     struct list moving;

@@ -9,15 +9,15 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "base/log.h"
 
 #define NS_PER_MS 1000000u
 
 enum { CLOCK_TOLD_SECONDS = 60 };
 
-/* now = BOOTTIME + offset. The offset moves only by the discipline and the floor. */
+/* now = BOOTTIME + offset. Only world_time_discipline() and world_time_floor() change the
+ * offset. */
 static _Atomic int64_t offset_ms;
-static _Atomic int64_t wall_ahead_ms; /* of ours; negative: it is behind */
+static _Atomic int64_t wall_ahead_ms; /* of our clock; negative: it is behind */
 static _Atomic uint64_t latest_ms;
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
@@ -55,8 +55,9 @@ uint64_t world_wall_ns(void) { return clock_ns(CLOCK_REALTIME); }
 void world_time_floor(uint64_t not_before_ms)
 {
     pthread_once(&started, world_start);
-    /* Time goes on from the floor, and comes back to the wall clock slowly (world_time_discipline).
-     * If it stood there until the clock has caught up, nothing would expire for as long. */
+    /* Time continues from the floor, and approaches the wall clock slowly
+     * (world_time_discipline). If it stopped until the clock has caught up, nothing would expire
+     * during that time. */
     int64_t behind_ms = (int64_t)not_before_ms - clock_ms(CLOCK_BOOTTIME) - atomic_load(&offset_ms);
     if (behind_ms > 0) atomic_fetch_add(&offset_ms, behind_ms);
     uint64_t latest = atomic_load(&latest_ms);
@@ -75,34 +76,24 @@ bool world_clock_trouble(char to[CLOCK_TROUBLE_TEXT])
 {
     int64_t seconds = atomic_load_explicit(&wall_ahead_ms, memory_order_relaxed) / 1000;
     if (seconds >= 0)
-        snprintf(to, CLOCK_TROUBLE_TEXT,
-                 "the machine's clock was set, and is %lld seconds ahead of this program's, which "
-                 "follows it by a tenth; started again, it has it at once",
-                 (long long)seconds);
+        snprintf(
+            to, CLOCK_TROUBLE_TEXT,
+            "the machine's clock was set, and is %lld seconds ahead of this program's clock, which "
+            "gains one second in ten; a restart sets it at once",
+            (long long)seconds);
     else
-        snprintf(to, CLOCK_TROUBLE_TEXT,
-                 "the machine's clock was set back, and is %lld seconds behind this program's, "
-                 "which waits for it at half its pace: records stay in the order of time",
-                 (long long)-seconds);
+        snprintf(
+            to, CLOCK_TROUBLE_TEXT,
+            "the machine's clock was set back, and is %lld seconds behind this program's clock, "
+            "which runs at half speed until both agree, so that records stay in the order of time",
+            (long long)-seconds);
     return seconds > CLOCK_TOLD_SECONDS || seconds < -CLOCK_TOLD_SECONDS;
-}
-
-static void tell_of_clock(void)
-{
-    static atomic_bool is_told;
-    char text[CLOCK_TROUBLE_TEXT];
-    bool trouble = world_clock_trouble(text);
-    if (atomic_exchange(&is_told, trouble) == trouble) return;
-    if (trouble)
-        log_text(LOG_WARNING, "clock_set", "%s", text);
-    else
-        log_line(LOG_INFO, "clock_caught_up", NULL);
 }
 
 void world_time_discipline(void)
 {
     pthread_once(&started, world_start);
-    static _Atomic int64_t last_ms; /* whichever thread it was */
+    static _Atomic int64_t last_ms; /* of the last call, on any thread */
     int64_t boot_ms = clock_ms(CLOCK_BOOTTIME);
     int64_t before_ms = atomic_exchange(&last_ms, boot_ms);
     int64_t passed_ms = before_ms == 0 ? 0 : boot_ms - before_ms;
@@ -112,7 +103,6 @@ void world_time_discipline(void)
     if (step_ms < -most) step_ms = -most;
     atomic_fetch_add(&offset_ms, step_ms);
     atomic_store_explicit(&wall_ahead_ms, error_ms - step_ms, memory_order_relaxed);
-    tell_of_clock();
 }
 
 void world_random(void *bytes, size_t size)

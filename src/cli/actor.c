@@ -16,7 +16,8 @@ static int post(struct cli *c, const struct arguments *a, const char *what, stru
     buf_put_byte(&body, '{');
     put_text_member(&body, "reason", reason);
     buf_put_byte(&body, '}');
-    if (body.overflow) return cli_complain(c, USAGE, "that is too long");
+    if (body.overflow)
+        return cli_complain(c, USAGE, "the request is larger than 64 KiB; shorten --reason");
     struct request r = {.side = SIDE_ENGINE,
                         .method = "POST",
                         .target = target_text(&target),
@@ -34,7 +35,7 @@ static int actor_suspend(struct cli *c, const struct arguments *a)
 {
     return post(
         c, a, "/suspend", argument_text(a, "reason"),
-        "is suspended: nothing it asks is allowed, its tokens are dead, its pending reviews denied.");
+        "is suspended: its requests are denied, its tokens are dead, its pending reviews are denied.");
 }
 
 static int actor_resume(struct cli *c, const struct arguments *a)
@@ -67,6 +68,6 @@ static const struct flag list_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
 const struct command actor_commands[] = {
     {"actor", "suspend", "ACTOR", "stop an agent, everywhere, now", NULL, suspend_flags, 1, 1,
      actor_suspend},
-    {"actor", "resume", "ACTOR", "let it go on", NULL, NULL, 1, 1, actor_resume},
-    {"actor", "list", "", "show who is suspended", NULL, list_flags, 0, 0, actor_list},
+    {"actor", "resume", "ACTOR", "end the suspension of an agent", NULL, NULL, 1, 1, actor_resume},
+    {"actor", "list", "", "show the suspended agents", NULL, list_flags, 0, 0, actor_list},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

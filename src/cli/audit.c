@@ -1,5 +1,5 @@
-/* audit.c - `writ audit query`: what was decided. All of one trace is
- * audit_trace.c, the export export.c. */
+/* audit.c - `writ audit query` searches the audit trail. `writ audit trace` is in audit_trace.c,
+ * the export in export.c. */
 #include "cli/audit.h"
 
 #include "base/limits.h"
@@ -45,7 +45,7 @@ static void add_event(struct cli *c, struct table *t, const struct json *e)
 const char *const audit_filters[] = {"actor",   "action",   "decision", "kind", "rule",
                                      "user-id", "trace-id", "from",     "to",   NULL};
 
-/* A filter's value; for the two times, a span or a day made a time. */
+/* A filter's value. For the two times, a span or a day becomes a time. */
 static int filter_value(struct cli *c, const struct arguments *a, const char *name, struct str *ret)
 {
     *ret = argument_text(a, name);
@@ -53,10 +53,11 @@ static int filter_value(struct cli *c, const struct arguments *a, const char *na
     if (!is_time || str_is_absent(*ret) || time_or_ago(c, *ret, ret)) return DONE;
     struct str day = arena_printf(&c->arena, "%.*sT00:00:00Z", STR_FORMAT(*ret));
     if (time_or_ago(c, day, ret)) return DONE;
-    return cli_complain(c, USAGE,
-                        "--%s: that is neither a span such as 1h nor a time such as 2026-11-20 or "
-                        "2026-11-20T09:30:00Z",
-                        name);
+    return cli_complain(
+        c, USAGE,
+        "--%s: the value is neither a span such as 1h nor a time such as 2026-11-20 or "
+        "2026-11-20T09:30:00Z",
+        name);
 }
 
 int audit_target(struct cli *c, const struct arguments *a, struct target *ret)
@@ -82,18 +83,20 @@ static const struct json *first_event(const struct reply *reply)
     return json_is_array(events) ? events->child : NULL;
 }
 
-/* A page goes on behind its last event, to older ones. */
+/* The next page begins after the last event of this one, with older events. */
 static int check_next(struct cli *c, const struct reply *reply, uint64_t cursor, uint64_t next)
 {
     if (next == 0 || (first_event(reply) != NULL && (cursor == 0 || next < cursor))) return DONE;
-    return cli_complain(c, REFUSED, "what the platform answers does not come to an end");
+    return cli_complain(
+        c, REFUSED,
+        "the platform's answer has a cursor that does not come to an end: check --platform");
 }
 
 /* One page after `*cursor`, which moves on (0 at the end), of at most `limit`. */
 static int query_page(struct cli *c, const struct target *base, uint64_t limit, uint64_t *cursor,
                       struct reply *reply)
 {
-    struct target t = *base; /* what is added now is overwritten by the next page */
+    struct target t = *base; /* the next page overwrites what this one adds from here on */
     target_query(&t, "limit",
                  arena_printf(&c->arena, "%llu",
                               (unsigned long long)(limit > LIMIT_PAGE ? LIMIT_PAGE : limit)));
@@ -113,8 +116,8 @@ static void tell_older(struct cli *c, uint64_t cursor)
     if (cursor != 0) fprintf(c->err, "Older ones: --cursor %llu\n", (unsigned long long)cursor);
 }
 
-/* One page: the answer as it came. More: one event a line, each page in memory that
- * the next one uses again. */
+/* One page: the answer as it came. More pages: one event a line. All pages use the same
+ * memory, one after the other. */
 static int query_json(struct cli *c, const struct target *target, uint64_t limit, uint64_t cursor)
 {
     struct cli page = *c;
@@ -161,8 +164,7 @@ static int audit_query(struct cli *c, const struct arguments *a)
             add_event(c, &t, e);
         if (c->arena.overflow)
             return cli_complain(
-                c, REFUSED,
-                "so many rows do not fit into memory: take a smaller --limit, or --json");
+                c, REFUSED, "the rows do not fit into memory: use a smaller --limit, or --json");
     } while (told < limit && cursor != 0);
     table_print(&t, c->out, c->width);
     tell_older(c, cursor);
@@ -171,16 +173,16 @@ static int audit_query(struct cli *c, const struct arguments *a)
 
 static const struct flag query_flags[] = {
     AUDIT_FILTER_FLAGS,
-    {"limit", "N", "at most so many, newest first (default 20)"},
-    {"cursor", "N", "go on where an earlier page ended"},
+    {"limit", "N", "the most events to show, newest first (default 20)"},
+    {"cursor", "N", "continue where an earlier page ended"},
     {NULL, NULL, NULL}};
 
 /* ---- accept-gap ---- */
 
 static const char gap_text[] =
-    "A stream that waits for records which no journal keeps any more waits for ever: the platform's\n"
-    "database is an older one, or a new one. The engine's health says so, with the command to give.\n"
-    "The records are lost then: look for a newer backup first. An event audit.gap says who gave them up.";
+    "If no journal has the records that a stream waits for, the stream never continues. The platform's\n"
+    "database is then an older or a new one. The engine's /healthz has the command to run.\n"
+    "The command gives the records up: look for a newer backup first. An event audit.gap records it.";
 
 static int audit_accept_gap(struct cli *c, const struct arguments *a)
 {
@@ -188,7 +190,6 @@ static int audit_accept_gap(struct cli *c, const struct arguments *a)
                                                                                    "from-seq",
                                                                                    "next-seq"};
     struct buf body = cli_scratch(c, 8 << 10);
-    struct target target;
     struct reply reply;
     uint64_t seq[2];
     if (str_is_empty(argument_text(a, "node")) || str_is_empty(argument_text(a, "epoch")))
@@ -204,32 +205,23 @@ static int audit_accept_gap(struct cli *c, const struct arguments *a)
         put_text_member(&body, texts[i], argument_text(a, texts[i]));
     buf_printf(&body, ",\"from_seq\":%llu,\"next_seq\":%llu}", (unsigned long long)seq[0],
                (unsigned long long)seq[1]);
-    if (body.overflow) return cli_complain(c, USAGE, "that is too long");
-    target_init(c, &target, "/api/v1/audit/gaps");
-    struct request r = {.side = SIDE_PLATFORM,
-                        .method = "POST",
-                        .target = target_text(&target),
-                        .body = buf_view(&body)};
-    int code = cli_call(c, &r, &reply);
-    if (code != DONE) return code;
-    if (c->json)
-        print_json(c, reply.body);
-    else
-        fprintf(c->out, "%llu records are given up; the stream of %.*s goes on at %llu.\n",
+    int code = cli_post(c, "/api/v1/audit/gaps", &body, &reply);
+    if (code == DONE && !c->json)
+        fprintf(c->out, "%llu records are given up; the stream of %.*s continues at %llu.\n",
                 (unsigned long long)json_u64(reply.root, STR("lost"), 0),
                 STR_FORMAT(member_shown(c, reply.root, "node")), (unsigned long long)seq[1]);
-    return DONE;
+    return code;
 }
 
 /* ---- the rows ---- */
 
 static const struct flag gap_flags[] = {
-    {"node", "NAME", "the engine whose records they are"},
+    {"node", "NAME", "the engine that wrote the records"},
     {"from-seq", "N", "the first record that is missing"},
     {"next-seq", "N", "the first record that is still there"},
-    {"epoch", "HEX", "of that record"},
-    {"journal", "NAME", "of that engine (default 0)"},
-    {"reason", "TEXT", "why they are lost, for the audit trail"},
+    {"epoch", "HEX", "the epoch of the record --next-seq"},
+    {"journal", "NAME", "the journal of that engine (default 0)"},
+    {"reason", "TEXT", "why the records are lost, for the audit trail"},
     {NULL, NULL, NULL}};
 
 const struct command audit_commands[] = {
@@ -240,6 +232,6 @@ const struct command audit_commands[] = {
      NULL, 1, 1, audit_trace},
     {"audit", "export", "", "write the audit trail to a file, oldest first", export_text,
      export_flags, 0, 0, audit_export},
-    {"audit", "accept-gap", "", "let a stream go on behind records that are lost", gap_text,
+    {"audit", "accept-gap", "", "let a stream continue after records that are lost", gap_text,
      gap_flags, 0, 0, audit_accept_gap},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

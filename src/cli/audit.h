@@ -1,14 +1,13 @@
-/* audit.h - what the commands of `writ audit` share: which events are asked
- * for, and how one is told. */
+/* audit.h - what the commands of `writ audit` share: the filters, and how an event is printed. */
 #ifndef CLI_AUDIT_H
 #define CLI_AUDIT_H
 
 #include "cli/cli.h"
 
-/* Memory of one answer, where many follow each other. */
+/* Memory for one answer, where a command makes many calls. */
 enum { AUDIT_PAGE_FIRST = 1 << 20, AUDIT_PAGE_MOST = 512 << 20 };
 
-/* Rows of a table of flags: each narrows what is found. */
+/* Rows of a table of flags: the filters. */
 #define AUDIT_FILTER_FLAGS                                                                         \
     {"actor", "NAME", "of this agent"}, {"user-id", "NAME", "of this person"},                     \
         {"action", "NAME", "of this action or tool"},                                              \
@@ -24,13 +23,14 @@ enum { AUDIT_PAGE_FIRST = 1 << 20, AUDIT_PAGE_MOST = 512 << 20 };
 /* The names of those flags, ended by NULL. */
 extern const char *const audit_filters[];
 
-/* The target of such a query, spans made times. Complains itself: DONE or USAGE. */
+/* The target of a query with these filters; spans become times. Prints its own error: DONE or
+* USAGE. */
 int audit_target(struct cli *c, const struct arguments *a, struct target *ret);
 
-/* Whether it records what would have been decided, and permitted nothing. */
+/* Whether the event is of a dry run. */
 bool audit_is_dry_run(const struct json *event);
 
-/* What an event is about: "issue_refund on invoice:in_1". */
+/* The event's action and resource: "issue_refund on invoice:in_1". */
 struct str audit_what_shown(struct cli *c, const struct json *event);
 
 /* `writ audit trace` (audit_trace.c). */

@@ -1,17 +1,16 @@
-/* audit_trace.c - `writ audit trace`: everything that belongs to one
- * decision, whatever one has of it.
+/* audit_trace.c - `writ audit trace`: everything that belongs to one decision, found by any of
+ * these ids:
  *
  *   trace id ─────────────────────────────────────────────────▶ GET /api/v1/audit/trace/{id}
  *   traceparent ── its second field ──▶ trace id
- *   req_ evt_ rev_ tok_ ── when it was made is in it: the events of that moment ──▶ trace id
+ *   req_ evt_ rev_ tok_ ── contains its millisecond: the events of that time ──▶ trace id
  *
- * What belongs to no decision (a key was made, a token minted) has no trace: its
- * event is then all there is.
+ * An event that belongs to no decision (a key was made, a token minted) has no trace. The command
+ * then shows this event alone.
  *
- * An id of ours has its millisecond in it, and so a request id out of a log finds its trace
- * without an index of its own: what was recorded within that millisecond is looked through (a busy
- * platform has a few dozen events in one), then 50 ms more, for events that were recorded a little
- * after their id was made. */
+ * An id of ours contains its millisecond, so a request id from a log finds its trace without an
+ * index. The command searches the events of that millisecond (a few dozen on a busy platform), then
+ * 50 ms more, because an event is recorded a little after its id was made. */
 #include "base/id.h"
 #include "base/limits.h"
 #include "base/time.h"
@@ -21,8 +20,8 @@ enum { PAGES_MAX = 40, EVENTS_LATE_MS = 50, TRACEPARENT_TEXT = 55 };
 
 /* ---- which trace ---- */
 
-/* Of 00-<32 digits>-<16 digits>-<2 digits>, as it is copied from a header (a later version may have
- * more behind a fourth dash): the 32. Absent: not such. */
+/* The 32 digits of 00-<32 digits>-<16 digits>-<2 digits>, copied from a header. A later version may
+ * have more after a fourth dash. Absent: the text has another form. */
 static struct str trace_of_traceparent(struct str text)
 {
     static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
@@ -37,8 +36,8 @@ static struct str trace_of_traceparent(struct str text)
     return str_of(text.bytes + 3, 32);
 }
 
-/* The same 128 bits as other tools write them: in capitals, or with a UUID's
- * dashes. Absent: not such. */
+/* The same 128 bits as other tools write them: in capitals, or with the dashes of a UUID. Absent:
+ * the text has another form. */
 static struct str other_spelling(struct cli *c, struct str text)
 {
     char digits[32];
@@ -58,7 +57,7 @@ static struct str other_spelling(struct cli *c, struct str text)
                                                             : (struct str){0};
 }
 
-/* Whether it is one of ours that an event carries; its moment. */
+/* Whether it is an id of ours that events contain, and its time. */
 static bool id_of_ours(struct str text, uint64_t *ret_ms)
 {
     static const char *const prefixes[] = {"req_", "evt_", "rev_", "tok_"};
@@ -91,8 +90,7 @@ static bool has_trace(const struct json *event)
     return !str_is_empty(json_text(event, STR("trace_id")));
 }
 
-/* An event of [from, to) that carries the id, if there is one that has a
- * trace; NULL: there is none. */
+/* An event of [from, to) that contains the id, preferably one with a trace; NULL: none. */
 static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms,
                   const struct json **ret)
 {
@@ -105,7 +103,7 @@ static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms
         target_tenant(&t, c);
         target_query(&t, "from", time_text(c, from_ms));
         target_query(&t, "to", time_text(c, to_ms));
-        /* a redemption's decision comes before what is told of it in another trace */
+        /* the decision of a redemption precedes the event that another trace has of it */
         target_query(&t, "order", STR("asc"));
         target_query(&t, "limit", arena_printf(&c->arena, "%d", LIMIT_PAGE));
         if (cursor != 0)
@@ -125,7 +123,7 @@ static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms
     return DONE;
 }
 
-/* Turns what was given into a trace id, or into the event that has none. */
+/* Finds the trace id for the given id, or the event that has none. */
 static int settle(struct cli *c, struct str given, struct str *ret, const struct json **ret_alone)
 {
     uint64_t ms;
@@ -140,13 +138,13 @@ static int settle(struct cli *c, struct str given, struct str *ret, const struct
     if (event == NULL)
         return cli_complain(
             c, REFUSED,
-            "no event of that moment carries %.*s (yet: a record takes a moment to arrive)",
+            "no event of that time contains %.*s (yet: a record takes a moment to arrive)",
             STR_FORMAT(id));
     *ret = json_text(event, STR("trace_id"));
     if (!has_trace(event))
         *ret_alone = event;
     else if (!c->json)
-        fprintf(c->err, "%.*s is of trace %.*s\n", STR_FORMAT(id), STR_FORMAT(*ret));
+        fprintf(c->err, "%.*s belongs to trace %.*s\n", STR_FORMAT(id), STR_FORMAT(*ret));
     return DONE;
 }
 
@@ -160,7 +158,7 @@ static struct str policy_shown(struct cli *c, const struct json *e)
     return arena_printf(&c->arena, "%.*s, version %.*s", STR_FORMAT(name), STR_FORMAT(version));
 }
 
-/* All of it, where the line above does not say all: policies may read its other members. */
+/* The whole resource, where the line above has only a part: policies may read its other members. */
 static struct str resource_shown(struct cli *c, const struct json *e)
 {
     const struct json *resource = json_get(e, STR("resource"));
@@ -171,7 +169,7 @@ static void print_event(struct cli *c, const struct json *e)
 {
     static const struct {
         const char *label, *member;
-        struct str (*shown)(struct cli *c, const struct json *e); /* where `member` is NULL */
+        struct str (*shown)(struct cli *c, const struct json *e); /* if `member` is NULL */
     } fields[] = {{"actor", "actor", NULL},
                   {"user", "user_id", NULL},
                   {"acting for", "acting_for", NULL},
@@ -231,7 +229,7 @@ static int ask_trace(struct cli *c, struct str trace_id, struct reply *reply,
     return code;
 }
 
-/* What follows after `cursor`, where one answer is not all. */
+/* Reads the next page, after `cursor`. */
 static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct reply *reply,
                   const struct json **ret_first)
 {
@@ -249,7 +247,8 @@ static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct re
     return code;
 }
 
-/* The pages behind the first, each in memory of its own: agents choose how long a trace is. */
+/* The pages after the first. Each has memory of its own, because agents choose how long a trace
+ * is. */
 static int tell_rest(struct cli *c, struct str trace_id, uint64_t next)
 {
     struct cli page = *c;
@@ -261,11 +260,13 @@ static int tell_rest(struct cli *c, struct str trace_id, uint64_t next)
         arena_reset(&page.arena);
         code = ask_on(&page, trace_id, next, &reply, &e);
         if (code != DONE) break;
-        bool is_empty = e == NULL; /* what goes on does so behind an event */
+        bool is_empty = e == NULL; /* a further page begins after an event */
         for (; e != NULL; e = e->next) print_event(&page, e);
         uint64_t after = json_u64(reply.root, STR("next_cursor"), 0);
         if (after != 0 && (after <= next || is_empty))
-            code = cli_complain(c, REFUSED, "what the platform answers does not come to an end");
+            code = cli_complain(
+                c, REFUSED,
+                "the platform's answer has a cursor that does not come to an end: check --platform");
         next = after;
     }
     c->clients[SIDE_PLATFORM] = page.clients[SIDE_PLATFORM];
@@ -280,13 +281,12 @@ static int tell_alone(struct cli *c, const struct json *event)
                 STR_FORMAT(event->raw));
         return DONE;
     }
-    fputs("It is of no decision and has no trace; this is its event.\n", c->err);
+    fputs("It belongs to no decision and has no trace; this is its event.\n", c->err);
     print_event(c, event);
     return DONE;
 }
 
-/* As it is given first: whatever a client called its trace is a trace id. Then as it may have been
- * meant. */
+/* First the text as it is, because a client may choose any trace id. Then the other forms. */
 static int ask_any_spelling(struct cli *c, struct str *trace_id, struct reply *reply,
                             const struct json **ret_first)
 {
@@ -315,21 +315,22 @@ int audit_trace(struct cli *c, const struct arguments *a)
     if (c->json) {
         print_json(c, reply.body);
         if (next != 0)
-            fputs("That is not all: writ audit query --trace-id ID --limit 100000 --json\n",
-                  c->err);
+            fputs(
+                "The trace has more events: writ audit query --trace-id ID --limit 100000 --json\n",
+                c->err);
         return e == NULL ? REFUSED : DONE;
     }
     if (e == NULL)
         return cli_complain(
             c, REFUSED, "%s",
             str_starts(trace_id, STR("key_"))
-                ? "a key has no trace; what is recorded of keys: writ audit query --kind key.created"
+                ? "a key has no trace; the records of keys are in: writ audit query --kind key.created"
                 : "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
     for (; e != NULL; e = e->next) print_event(c, e);
     return tell_rest(c, trace_id, next);
 }
 
 const char audit_trace_text[] =
-    "ID is a trace id, a whole traceparent header, or one of ours: a request (req_), an event (evt_),\n"
-    "a review (rev_), a token (tok_): what belongs to no decision has no trace, and its event is shown.\n"
-    "Exit status 1 where nothing is recorded.";
+    "ID is a trace id, a whole traceparent header, or the id of a request (req_), an event (evt_),\n"
+    "a review (rev_) or a token (tok_). An event that belongs to no decision is shown alone.\n"
+    "Exit status 1 if nothing is recorded.";

@@ -1,38 +1,38 @@
-/* authorize.c - `writ authorize` asks for a decision; `writ policy explain` asks about one.
+/* authorize.c - `writ authorize` requests a decision; `writ policy explain` explains one.
  *
- * The route follows from what is given: --tool is the tool route (camelCase, extras inside the
- * context), --user the one for people, else the agent route. The body is written here and never
- * parsed again, so args and context go out byte for byte as they were typed. */
+ * --tool selects the tool route (camelCase, extras inside the context), --user the route for
+ * people. Otherwise it is the agent route. The body is written here and never parsed again, so
+ * args and context are sent byte for byte as they were typed. */
 #include "base/limits.h"
 #include "cli/policy.h"
 
 enum { BODY_MAX = 128 << 10 };
 
 const struct flag ask_flags[] = {
-    {"action", "NAME", "what is to be done (or the first word)"},
+    {"action", "NAME", "the action to decide about (or the first word)"},
     {"actor", "NAME", "the agent (default: the key's own name)"},
-    {"user", "NAME", "a person instead of an agent"},
-    {"tool", "NAME", "ask as a tool call (POST /api/v1/authorize)"},
-    {"resource", "TYPE:ID|JSON", "what it is done to"},
+    {"user", "NAME", "a person as the subject, instead of an agent"},
+    {"tool", "NAME", "use the tool route (POST /api/v1/authorize)"},
+    {"resource", "TYPE:ID|JSON", "the resource of the action"},
     {"args", "JSON|@FILE", "the call's arguments, an object"},
-    {"context", "JSON|TEXT|@FILE", "what else is known"},
-    {"confidence", "0…1", "how sure the agent is"},
+    {"context", "JSON|TEXT|@FILE", "the context of the request"},
+    {"confidence", "0…1", "the agent's confidence"},
     {"acting-for", "NAME", "the person that the agent acts for"},
-    {"scope", "GLOBS", "what the request is limited to, separated by blanks"},
-    {"trace-id", "ID", "trace id to record it under"},
-    {"dry-run", NULL, "decide without recording a decision that counts"},
+    {"scope", "GLOBS", "the scope of the request: globs, separated by blanks"},
+    {"trace-id", "ID", "trace id of the record"},
+    {"dry-run", NULL, "evaluate only: nothing is counted, and no review is created"},
     {NULL, NULL, NULL}};
 
 /* ---- JSON that was typed ---- */
 
-/* A text that is meant as an object may begin on a line of its own. */
+/* The object may begin on a new line. */
 static bool is_object_text(struct str text)
 {
     while (text.size > 0 && memchr(" \t\r\n", text.bytes[0], 4) != NULL) text = str_skip(text, 1);
     return str_starts(text, STR("{"));
 }
 
-/* The flag's JSON: itself, or of the file after `@`. */
+/* The flag's JSON: the value itself, or the content of the file after `@`. */
 static int json_given(struct cli *c, const struct arguments *a, const char *name,
                       struct str *ret_text, struct json **ret)
 {
@@ -59,7 +59,7 @@ static int args_given(struct cli *c, const struct arguments *a, struct str *ret)
     return cli_complain(c, USAGE, "--args: it must be a JSON object, such as '{\"amount\": 120}'");
 }
 
-/* An object where it starts with `{` (or comes from a file), else a text. */
+/* An object if it starts with `{` or comes from a file, otherwise a text. */
 static int context_given(struct cli *c, const struct arguments *a, struct str *ret,
                          struct json **ret_object)
 {
@@ -103,12 +103,12 @@ static int confidence_given(struct cli *c, const struct arguments *a, struct str
 
 /* ---- bodies ---- */
 
-struct asked { /* what was typed, checked */
+struct asked { /* the checked values of the flags */
     struct str action, args, context, resource, confidence, trace_id;
     struct json *context_object;
 };
 
-/* The tool route has no members for these: they travel in the context. */
+/* The tool route has no members for these, so they go into the context. */
 static int tool_context(struct cli *c, const struct arguments *a, const struct asked *q,
                         struct buf *out)
 {
@@ -176,7 +176,7 @@ static int check_form(struct cli *c, const struct arguments *a, const struct ask
     if (tool && !str_is_absent(q->action))
         return cli_complain(c, USAGE, "--tool names the action already");
     if (!tool && str_is_empty(q->action))
-        return cli_complain(c, USAGE, "what is to be done? An ACTION, or --tool NAME");
+        return cli_complain(c, USAGE, "no action is given; write an ACTION, or --tool NAME");
     static const char *const agents_only[] = {"actor", "confidence", "acting-for", "scope"};
     for (size_t i = 0; user && i < 4; i++)
         if (argument_given(a, agents_only[i]))
@@ -189,7 +189,9 @@ static int body(struct cli *c, const struct arguments *a, struct buf *out)
     struct asked q = {.action = argument_text(a, "action"),
                       .trace_id = argument_text(a, "trace-id")};
     if (!str_is_absent(argument_at(a, 0))) {
-        if (!str_is_absent(q.action)) return cli_complain(c, USAGE, "the action is given twice");
+        if (!str_is_absent(q.action))
+            return cli_complain(c, USAGE,
+                                "the action is given twice: as a word and with --action; give one");
         q.action = argument_at(a, 0);
     }
     int code = check_form(c, a, &q);
@@ -232,12 +234,30 @@ static int ask_decision(struct cli *c, const struct arguments *a, bool dry_run, 
 
 /* ---- answers ---- */
 
-/* The member in either route's casing. */
+/* The member, in the spelling of either route. */
 static struct str either(struct cli *c, const struct json *root, const char *snake,
                          const char *camel)
 {
     struct str value = member_shown(c, root, snake);
     return value.size > 0 ? value : member_shown(c, root, camel);
+}
+
+/* Of a dry run: what each limit has left before this request. */
+static void print_left(struct cli *c, const struct json *root)
+{
+    const struct json *list = json_get(root, STR("limits"));
+    for (const struct json *l = json_is_array(list) ? list->child : NULL; l != NULL; l = l->next) {
+        struct str left = member_shown(c, l, "left"), sum = either(c, l, "left_sum", "leftSum");
+        struct str text =
+            arena_printf(&c->arena, "%.*s of %.*s:", STR_FORMAT(member_shown(c, l, "rule")),
+                         STR_FORMAT(member_shown(c, l, "policy")));
+        if (left.size > 0)
+            text =
+                arena_printf(&c->arena, "%.*s %.*s requests", STR_FORMAT(text), STR_FORMAT(left));
+        if (sum.size > 0)
+            text = arena_printf(&c->arena, "%.*s a sum of %.*s", STR_FORMAT(text), STR_FORMAT(sum));
+        print_field(c, "left", text);
+    }
 }
 
 static void print_decision(struct cli *c, const struct json *root)
@@ -258,11 +278,13 @@ static void print_decision(struct cli *c, const struct json *root)
     print_field(c, "safe args", either(c, root, "safe_args", "safeArgs"));
     print_field(c, "review", either(c, root, "review_id", "reviewId"));
     print_field(c, "expires", either(c, root, "expires_at", "expiresAt"));
+    print_left(c, root);
     print_field(c, "would have", either(c, root, "would_have", "wouldHave"));
     print_field(c, "trace", either(c, root, "trace_id", "traceId"));
 }
 
-/* Only a clean allow is a yes: a review or a safe replacement is something else to do. */
+/* Only a plain allow is exit status 0: after a review or a compute the caller must do something
+* else. */
 static int verdict_code(const struct json *root)
 {
     return str_equal(json_text(root, STR("decision")), STR("allow")) ? DONE : REFUSED;
@@ -287,7 +309,7 @@ static void print_texts(struct cli *c, const struct json *list, const char *what
         fprintf(c->out, "  %s  %.*s\n", what, STR_FORMAT(value_shown(c, one)));
 }
 
-/* What an allow would take: the nearest rule with what it lacks, and what stands in its way. */
+/* Prints the nearest rule with what it lacks for an allow, and the votes against an allow. */
 static void print_would_allow(struct cli *c, const struct json *root)
 {
     const struct json *w = json_get(root, STR("would_allow"));
@@ -337,7 +359,7 @@ int policy_run_explain(struct cli *c, const struct arguments *a)
 }
 
 const struct command authorize_commands[] = {
-    {NULL, "authorize", "[ACTION]", "ask whether something may be done",
+    {NULL, "authorize", "[ACTION]", "request a decision",
      "  writ authorize get_invoice --actor invoice_bot --args '{\"id\": \"in_1\"}'\n"
      "  writ authorize --tool issue_refund --args @call.json --confidence 0.93\n"
      "  writ authorize view_ticket --user sam@support.example\n\n"

@@ -1,17 +1,20 @@
-/* call.c - one request to one of the two programs, and its failures told once. */
+/* call.c - one request to one of the two programs. A failure is printed once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "access/key.h"
 #include "access/token.h"
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/world.h"
 #include "cli/cli.h"
 #include "http/client.h"
 #include "policy/policy.h"
+#include "tls/tls.h"
 
 enum {
     CALL_MS = 30000,
@@ -57,9 +60,11 @@ int cli_credential(struct cli *c, struct str *ret)
         str_is_absent(c->key_file) || (stat(c->key_file.bytes, &s) == 0 && S_ISREG(s.st_mode));
     if (!str_is_absent(c->key_file)) {
         if (is_file && (s.st_mode & (S_IRGRP | S_IROTH)) != 0)
-            return cli_complain(c, USAGE,
-                                "%s can be read by other users: chmod 600 it, and rotate the key",
-                                c->key_file.bytes);
+            return cli_complain(
+                c, USAGE,
+                "%s can be read by other users: chmod 600 it, and rotate the key (writ key create "
+                "--output FILE makes files that only their owner can read)",
+                c->key_file.bytes);
         int code = file_text(c, c->key_file, CREDENTIAL_MAX, &text);
         if (code != DONE) return code;
     }
@@ -72,12 +77,12 @@ int cli_credential(struct cli *c, struct str *ret)
     if (!credential_read(text, &id) && !is_token_text(text))
         return cli_complain(
             c, USAGE,
-            "the API key in %s is not one, or was cut or mistyped: it is wk_ and 77 more "
-            "characters, or what writ token mint printed",
+            "%s holds no valid API key or token. A key is wk_ and 77 more characters; a token is "
+            "the text that writ token mint printed. Copy it again",
             str_is_absent(c->key_file) ? "WRIT_KEY" : c->key_file.bytes);
     *ret = text;
     if (is_file) return DONE;
-    check(text.size <= sizeof c->key); /* as both forms are */
+    check(text.size <= sizeof c->key); /* both forms have no other characters */
     memcpy(c->key, text.bytes, text.size);
     c->key_size = text.size;
     return DONE;
@@ -88,7 +93,7 @@ int cli_credential(struct cli *c, struct str *ret)
 struct buf cli_scratch(struct cli *c, size_t size)
 {
     char *bytes = arena_bytes(&c->arena, size);
-    check(bytes != NULL); /* the arena is far larger than what one run asks for */
+    check(bytes != NULL); /* the arena is far larger than the memory that one run needs */
     return buf_over(bytes, size);
 }
 
@@ -114,8 +119,7 @@ void target_query(struct target *t, const char *name, struct str value)
     http_put_encoded(&t->text, value);
 }
 
-/* "*" goes out as any other: what is filed under it is the keys for every
- * tenant, and their history. */
+/* "*" is sent like any other tenant: it has the keys for every tenant, and their history. */
 void target_tenant(struct target *t, const struct cli *c)
 {
     target_query(t, "tenant_id", c->tenant);
@@ -123,7 +127,7 @@ void target_tenant(struct target *t, const struct cli *c)
 
 struct str target_text(const struct target *t)
 {
-    /* one that is cut asks something else */
+    /* a target that was cut would be another request */
     return t->text.overflow ? (struct str){0} : buf_view(&t->text);
 }
 
@@ -178,16 +182,31 @@ static int cannot_reach(struct cli *c, const struct request *r, struct reply *re
     if (!r->quiet)
         cli_complain(
             c, UNREACHABLE, "%s at %.*s %s: %s%s", program[r->side], STR_FORMAT(address),
-            may_be_done ? "was asked and has not answered" : "cannot be reached", ret->fault.text,
-            may_be_done ? ". It may have done it all the same: look before you ask again" : "");
+            may_be_done ? "received the request and has not answered" : "cannot be reached",
+            ret->fault.text,
+            may_be_done ? ". It may have done the work: check before you repeat the command" : "");
     ret->status = 0;
     return UNREACHABLE;
+}
+
+/* The texts are arguments or variables, so they end with a NUL. */
+static enum err tls_for(struct cli *c, struct str address, struct fault *f)
+{
+    if (c->tls != NULL || !str_starts(address, STR("https://"))) return ERR_OK;
+    const struct tls_files files = {.ca_file = c->ca_file.bytes,
+                                    .cert_file = c->cert_file.bytes,
+                                    .key_file = c->cert_key_file.bytes,
+                                    .insecure_peers = c->insecure_peers,
+                                    .prefix = "--tls-"};
+    return tls_create(&files, &c->tls, f);
 }
 
 static int client_for(struct cli *c, const struct request *r, struct reply *ret)
 {
     if (c->clients[r->side] != NULL) return DONE;
-    enum err e = http_client_create(side_address(c, r->side), &c->clients[r->side], &ret->fault);
+    enum err e = tls_for(c, side_address(c, r->side), &ret->fault);
+    if (e != ERR_OK) return cli_complain_fault(c, USAGE, &ret->fault);
+    e = http_client_create(side_address(c, r->side), c->tls, &c->clients[r->side], &ret->fault);
     if (e == ERR_OK) return DONE;
     if (e == ERR_BAD_VALUE)
         return cli_complain(c, USAGE, "--%s: %s", r->side == SIDE_ENGINE ? "engine" : "platform",
@@ -214,8 +233,7 @@ void cli_tell_problems(struct cli *c, const char *kind, const struct json *list)
 static int is_no_answer(struct cli *c, const struct request *r)
 {
     return cli_complain(
-        c, REFUSED,
-        "what answered at %.*s is not %s, or something between has changed its answer: look at --%s",
+        c, REFUSED, "the program at %.*s is not %s, or a proxy has changed its answer: check --%s",
         STR_FORMAT(side_address(c, r->side)), program[r->side],
         r->side == SIDE_ENGINE ? "engine" : "platform");
 }
@@ -252,8 +270,7 @@ int cli_call(struct cli *c, const struct request *r, struct reply *ret)
     struct str key = {0};
     if (str_is_absent(r->target))
         return cli_complain(
-            c, USAGE,
-            "these names are too long to be asked for: %d bytes, percent-encoded, are the most",
+            c, USAGE, "the names are too long for one request: at most %d bytes, percent-encoded",
             TARGET_MAX);
     int code = r->without_key ? DONE : cli_credential(c, &key);
     if (code == DONE) code = client_for(c, r, ret);
@@ -281,8 +298,32 @@ int cli_call(struct cli *c, const struct request *r, struct reply *ret)
     answer_keep(c, &answer, ret);
     if (c->arena.overflow && !r->may_overflow)
         return cli_complain(
-            c, REFUSED, "more was answered than this command has memory for; ask for less at once");
+            c, REFUSED, "the answer is larger than this command's memory; use a smaller --limit");
     if (ret->status < 200 || ret->status >= 300) return was_refused(c, r, ret);
     bool is_callers = r->quiet || r->may_overflow;
     return is_callers || json_is_object(ret->root) ? DONE : is_no_answer(c, r);
+}
+
+uint64_t reply_now_ms(const struct reply *r)
+{
+    struct tm t = {0};
+    bool has_date =
+        r->date.size > 0 && strptime(r->date.bytes, "%a, %d %b %Y %H:%M:%S", &t) != NULL;
+    time_t at = has_date ? timegm(&t) : -1;
+    return at < 0 ? world_now_ms() : (uint64_t)at * 1000;
+}
+
+int cli_post(struct cli *c, const char *path, const struct buf *body, struct reply *ret)
+{
+    struct target target;
+    if (body->overflow)
+        return cli_complain(c, USAGE, "the request is larger than 8 KiB; shorten --reason");
+    target_init(c, &target, path);
+    const struct request r = {.side = SIDE_PLATFORM,
+                              .method = "POST",
+                              .target = target_text(&target),
+                              .body = buf_view(body)};
+    int code = cli_call(c, &r, ret);
+    if (code == DONE && c->json) print_json(c, ret->body);
+    return code;
 }

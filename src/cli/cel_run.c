@@ -1,10 +1,9 @@
-/* cel_run.c - `writ cel`: conditions tried out, looked into, and held against the specification's
- * tests. */
-#include "cli/cel_run.h"
+/* cel_run.c - `writ cel`: evaluates a condition and shows its structure. */
+#include "cli/cli.h"
 
 #include "base/time.h"
 #include "base/world.h"
-#include "policy/cel/cel.h"
+#include "cel/cel.h"
 
 enum { SHOWN_MAX = 4 << 20, FILE_MAX = 8 << 20 };
 
@@ -12,7 +11,6 @@ static const struct flag cel_flags[] = {
     {"file", "FILE", "a JSON object; its members are the variables (-: standard input)"},
     {"ast", NULL, "print the typed tree"},
     {"code", NULL, "print the instructions"},
-    {"conformance", NULL, "answer test cases, one JSON object a line (cel-spec, without protobuf)"},
     {NULL, NULL, NULL}};
 
 static void put_problems(struct cli *c, struct str text, const struct cel_problems *problems)
@@ -49,7 +47,7 @@ struct scene {
     struct cel_value values[CEL_POLICY_VARIABLES + 256];
 };
 
-/* The variables of a policy, and what else the file has. */
+/* The variables of a policy, and the other members of the file. */
 static int set_scene(struct cli *c, const struct json *root, struct scene *s)
 {
     struct cel_environment policy = cel_policy_environment();
@@ -68,7 +66,8 @@ static int set_scene(struct cli *c, const struct json *root, struct scene *s)
             struct str text = json_is_string(m) ? m->string : (struct str){0};
             uint64_t ms;
             if (!time_read(text, &ms))
-                return cli_complain(c, USAGE, "now: a time is wanted (2026-11-20T09:30:00Z)");
+                return cli_complain(c, USAGE,
+                                    "now: it must be a time such as 2026-11-20T09:30:00Z");
             s->values[at] = cel_of_ms(ms);
             continue;
         }
@@ -92,7 +91,7 @@ static int print_value(struct cli *c, struct cel_value value)
     if (c->json) {
         if (cel_to_json(value, JSON_DEPTH_CAP, &c->arena, &json) != ERR_OK)
             return cli_complain(c, REFUSED,
-                                "the value has no form in JSON; without --json it is shown");
+                                "the value has no form in JSON; run the command without --json");
         json_put_canonical(&out, json);
     } else {
         cel_put_value(&out, value);
@@ -140,9 +139,8 @@ static int evaluate(struct cli *c, const struct arguments *a, struct scene *s)
 
 static int cel(struct cli *c, const struct arguments *a)
 {
-    if (argument_given(a, "conformance")) return cel_conformance(c);
     if (a->positional_count == 0)
-        return cli_complain(c, USAGE, "something is missing: writ cel EXPRESSION");
+        return cli_complain(c, USAGE, "the expression is missing: writ cel EXPRESSION");
     struct scene *s = arena_new(&c->arena, struct scene);
     struct json *root = NULL;
     if (argument_given(a, "file")) {
@@ -153,15 +151,15 @@ static int cel(struct cli *c, const struct arguments *a)
         if (code != DONE) return code;
         if (json_read(text, &options, &c->arena, &root, &f) != ERR_OK)
             return cli_complain_fault(c, USAGE, &f);
-        if (!json_is_object(root))
-            return cli_complain(c, USAGE, "the file has to be a JSON object");
+        if (!json_is_object(root)) return cli_complain(c, USAGE, "the file must be a JSON object");
     }
-    int code = s == NULL ? cli_complain(c, REFUSED, "there is no memory") : set_scene(c, root, s);
+    int code =
+        s == NULL ? cli_complain(c, REFUSED, "there is not enough memory") : set_scene(c, root, s);
     return code == DONE ? evaluate(c, a, s) : code;
 }
 
 const struct command cel_commands[] = {
-    {NULL, "cel", "EXPRESSION", "try a condition, see what it is made of",
+    {NULL, "cel", "EXPRESSION", "evaluate a condition, or show its structure",
      "Without --file the variables of a policy are there and empty (args.amount is no such key), "
      "and `now`\n"
      "is the time. The file's members replace them and add others:\n\n"

@@ -1,6 +1,6 @@
-/* check.c - `writ policy check`: documents in files, no program needed.
+/* check.c - `writ policy check`: checks documents in files, without a running program.
  *
- * Problems are told as file:line:column, which editors and terminals make clickable. */
+ * Problems are printed as file:line:column, which editors and terminals make clickable. */
 #include "cli/policy.h"
 
 struct str policy_file_shown(struct cli *c, const char *file)
@@ -34,20 +34,20 @@ void policy_put_problem(struct cli *c, struct buf *json, const char *file, const
     buf_put_byte(json, '}');
 }
 
-/* One file, looked at; its lists are in the run's arena. */
+/* One checked file; its lists are in the run's arena. */
 struct checked {
     const char *file;
     struct policy_problem *errors, *warnings;
     size_t error_count, warning_count, more_errors, more_warnings, rules;
-    struct policy_roles *roles; /* NULL: it is no document */
-    bool is_loaded;             /* and its tests passed */
+    struct policy_roles *roles; /* NULL: the file is no document */
+    bool is_loaded;             /* the document is valid and its tests passed */
 };
 
 struct checking {
     struct cli *c;
     struct checked *all;
     size_t count;
-    bool is_set; /* a directory was given: its documents are all that there are */
+    bool is_set; /* a directory was given: its documents are the whole set */
     bool is_strict;
     bool full;
 };
@@ -81,8 +81,7 @@ static void keep_warnings(struct checking *k, struct checked *f, const struct po
     f->more_warnings += p->more;
 }
 
-/* A document may lie under any name, but then neither `policy put` nor a
- * directory of policies takes it. */
+/* A file may have any name, but `policy put` and the policy directory take only a policy's name. */
 static void check_name(struct checking *k, struct checked *f)
 {
     struct str name = policy_name_of(str_from(f->file));
@@ -90,7 +89,7 @@ static void check_name(struct checking *k, struct checked *f)
     struct policy_problem p = {.line = 1, .column = 1};
     snprintf(
         p.message, sizeof p.message,
-        "its name is to be the policy's, which is 1 to %d of [A-Za-z0-9._-]: no directory of policies takes it so",
+        "the file's name is the policy's name, which is 1 to %d of [A-Za-z0-9._-]: rename the file",
         POLICY_NAME_MAX);
     keep(k, &f->warnings, &f->warning_count, &p, 1);
 }
@@ -121,7 +120,7 @@ static void check_file(struct checking *k, struct checked *f, int *code)
         keep_errors(k, f, &problems);
         if (*code == DONE || loaded == USAGE) *code = loaded;
     }
-    /* Only its tests may have failed, and what it is warned of may say why. */
+    /* If only its tests failed, the warnings may explain why. */
     if (problems.count > 0 && policy_text_load(k->c, f->file, text, false, &d, &again) != DONE)
         d = NULL;
     if (d == NULL) return;
@@ -139,7 +138,7 @@ static void keep_unknown_role(void *context, const struct policy_unknown_role *u
         keep(k, &f->warnings, &f->warning_count, &u->problem, 1);
 }
 
-/* Files by themselves may be parts of a set, whose other documents define the role. */
+/* Single files may be part of a set whose other documents define the role. */
 static void check_roles(struct checking *k)
 {
     struct policy_roles_member *set =
@@ -156,12 +155,12 @@ static void put_problems(struct cli *c, struct buf *json, const char *file, cons
     for (size_t i = 0; i < count; i++) policy_put_problem(c, json, file, kind, &list[i]);
     if (more == 0) return;
     struct policy_problem rest = {0};
-    snprintf(rest.message, sizeof rest.message, "%zu more %ss are not shown: %d are the most", more,
+    snprintf(rest.message, sizeof rest.message, "%zu more %ss are not shown: the limit is %d", more,
              kind, POLICY_PROBLEMS_MAX);
     policy_put_problem(c, json, file, kind, &rest);
 }
 
-/* Where `is_strict`, what is only warned of is refused, too. */
+/* With `is_strict` a document with warnings is refused, too. */
 static void tell_file(struct checking *k, struct buf *json, const struct checked *f, int *code)
 {
     struct cli *c = k->c;
@@ -175,7 +174,7 @@ static void tell_file(struct checking *k, struct buf *json, const struct checked
                 f->rules, f->rules == 1 ? "" : "s");
 }
 
-const struct flag policy_check_flags[] = {{"strict", NULL, "refuse what is only warned of, too"},
+const struct flag policy_check_flags[] = {{"strict", NULL, "refuse documents with warnings, too"},
                                           {NULL, NULL, NULL}};
 
 int policy_run_check(struct cli *c, const struct arguments *a)
@@ -190,7 +189,7 @@ int policy_run_check(struct cli *c, const struct arguments *a)
     }
     if (code != DONE) return code;
     k.all = arena_array(&c->arena, struct checked, files.count + 1);
-    if (k.all == NULL) return cli_complain(c, REFUSED, "there is no memory");
+    if (k.all == NULL) return cli_complain(c, REFUSED, "there is not enough memory");
     for (; k.count < files.count; k.count++) {
         k.all[k.count].file = files.paths[k.count];
         check_file(&k, &k.all[k.count], &code);

@@ -1,4 +1,4 @@
-/* cli.c - from the words to the command. */
+/* cli.c - finds the command for the words of a command line. */
 #include "cli/cli.h"
 
 #include <locale.h>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "http/client.h"
+#include "tls/tls.h"
 
 enum { ARENA_FIRST = 64 << 10, ARENA_MOST = 512 << 20 };
 
@@ -29,7 +30,7 @@ static bool is_group(struct str word)
     return false;
 }
 
-/* The first word that `word` may have been meant for: a group, or a name within `group`. */
+/* The first word that `word` may misspell: a group, or a name within `group`. */
 static const char *nearest_word(struct str group, struct str word)
 {
     const struct command *k;
@@ -60,17 +61,40 @@ static int unknown_command(struct cli *c, struct str group, struct str word)
                         STR_FORMAT(group), blank, STR_FORMAT(word));
 }
 
-static struct str first_of(struct str a, struct str b, struct str otherwise)
+/* Where a program is: as the flag names it, or else the variable, which has the name of the other
+ * program's option. `former` is the variable of earlier versions. */
+static struct str address_of(struct cli *c, const struct arguments *a, const char *flag,
+                             const char *variable, const char *former, const char *otherwise)
 {
-    return !str_is_empty(a) ? a : !str_is_absent(b) ? b : otherwise;
+    struct str given = argument_text(a, flag);
+    if (str_is_empty(given)) given = environment_value(c, variable);
+    if (!str_is_absent(given)) return given;
+    given = environment_value(c, former);
+    if (str_is_absent(given)) return str_from(otherwise);
+    fprintf(c->err,
+            "writ: %s is now called %s: rename it, because the next version does not read the "
+            "former name\n",
+            former, variable);
+    return given;
+}
+
+static struct str file_of(struct cli *c, const struct arguments *a, const char *flag,
+                          const char *variable)
+{
+    struct str given = argument_text(a, flag);
+    return str_is_empty(given) ? environment_value(c, variable) : given;
 }
 
 static void take_globals(struct cli *c, const struct arguments *a)
 {
-    c->engine = first_of(argument_text(a, "engine"), environment_value(c, "WRIT_ENGINE"),
-                         STR("http://127.0.0.1:8080"));
-    c->platform = first_of(argument_text(a, "platform"), environment_value(c, "WRIT_PLATFORM"),
-                           STR("http://127.0.0.1:9090"));
+    c->engine =
+        address_of(c, a, "engine", "WRIT_ENGINE_URL", "WRIT_ENGINE", "http://127.0.0.1:8080");
+    c->platform =
+        address_of(c, a, "platform", "WRIT_PLATFORM_URL", "WRIT_PLATFORM", "http://127.0.0.1:9090");
+    c->ca_file = file_of(c, a, "tls-ca-file", "WRIT_TLS_CA_FILE");
+    c->cert_file = file_of(c, a, "tls-cert-file", "WRIT_TLS_CERT_FILE");
+    c->cert_key_file = file_of(c, a, "tls-key-file", "WRIT_TLS_KEY_FILE");
+    c->insecure_peers = argument_given(a, "tls-insecure-peers");
     c->key_file = argument_text(a, "key-file");
     c->tenant = argument_text(a, "tenant");
     c->json = argument_given(a, "json");
@@ -80,15 +104,15 @@ static int check_words(struct cli *c, const struct command *k, const struct argu
 {
     const char *group = k->group == NULL ? "" : k->group, *blank = k->group == NULL ? "" : " ";
     if (a->positional_count < k->words_least)
-        return cli_complain(c, USAGE, "something is missing: writ %s%s%s %s", group, blank, k->name,
-                            k->usage);
+        return cli_complain(c, USAGE, "an argument is missing: writ %s%s%s %s", group, blank,
+                            k->name, k->usage);
     if (a->positional_count > k->words_most)
         return cli_complain(c, USAGE, "\"%s\" is one word too many: writ %s%s%s %s",
                             a->positionals[k->words_most], group, blank, k->name, k->usage);
     for (size_t i = 0; i < a->positional_count; i++)
         if (*a->positionals[i] == '\0')
-            return cli_complain(c, USAGE, "a word is empty: writ %s%s%s %s", group, blank, k->name,
-                                k->usage);
+            return cli_complain(c, USAGE, "an argument is empty: writ %s%s%s %s", group, blank,
+                                k->name, k->usage);
     return DONE;
 }
 
@@ -103,13 +127,13 @@ static int no_command(struct cli *c, const struct arguments *a)
     return asked ? DONE : USAGE;
 }
 
-/* The rest of the line, read against the command's own flags and the global ones. */
+/* Reads the rest of the line, with the command's flags and the global flags. */
 static int run_command(struct cli *c, const struct command *k, struct arguments *a, int argc,
                        char **argv, int at)
 {
     struct fault f;
     arguments_know(a, k->flags);
-    a->positional_count = 0; /* the command's own words are behind us */
+    a->positional_count = 0; /* the words of the command were read before */
     if (arguments_read(a, argc, argv, &at, false, &f) != ERR_OK)
         return cli_complain_fault(c, USAGE, &f);
     if (argument_given(a, "help")) {
@@ -171,8 +195,7 @@ int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err)
         .out = out, .err = err, .environment = environment, .width = terminal_width(out)};
     c.colours = c.width > 0 && str_is_absent(environment_value(&c, "NO_COLOR"));
     arena_init(&c.arena, ARENA_FIRST, ARENA_MOST);
-    /* Whatever language the user's is, output is UTF-8: how wide its letters are is
-     * all that is taken of it. */
+    /* Output is UTF-8 in every locale. Only the width of characters is taken from the user's. */
     locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (utf8 != (locale_t)0) uselocale(utf8);
     int code = run(&c, argc, argv);
@@ -180,6 +203,7 @@ int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err)
         code = cli_complain(&c, REFUSED, "the output could not be written");
     http_client_destroy(c.clients[SIDE_ENGINE]);
     http_client_destroy(c.clients[SIDE_PLATFORM]);
+    tls_destroy(c.tls);
     arena_fini(&c.arena);
     if (utf8 != (locale_t)0) {
         uselocale(LC_GLOBAL_LOCALE);

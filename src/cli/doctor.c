@@ -1,7 +1,7 @@
-/* doctor.c - `writ doctor`: is everything well, and if not, what to do about it.
+/* doctor.c - `writ doctor`: checks both programs and suggests actions.
  *
- * Each finding is one sentence that ends in an action. Nothing is changed, and nothing is assumed:
- * what cannot be looked at (no key, no right) is said to be so. */
+ * Each finding is one sentence that ends in an action. The command changes nothing. If it cannot
+ * check something (no key, no right), a finding reports that. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -78,11 +78,10 @@ static int get(struct visit *v, enum side side, const char *path, bool without_k
 
 /* ---- the programs ---- */
 
-static void look_at_clock(struct visit *v, enum side side, struct str date)
+static void look_at_clock(struct visit *v, enum side side, const struct reply *reply)
 {
-    struct tm t = {0};
-    if (date.size == 0 || strptime(date.bytes, "%a, %d %b %Y %H:%M:%S", &t) == NULL) return;
-    int64_t theirs = (int64_t)timegm(&t), ours = (int64_t)(world_now_ms() / 1000);
+    if (reply->date.size == 0) return;
+    int64_t theirs = (int64_t)(reply_now_ms(reply) / 1000), ours = (int64_t)(world_now_ms() / 1000);
     long long apart = llabs(theirs - ours);
     if (apart <= CLOCK_SECONDS_MAX)
         found(v, FINE, "clock", "%s and this machine agree on the time", program[side]);
@@ -100,8 +99,8 @@ static void look_at_checks(struct visit *v, enum side side, const struct json *c
         struct str value = value_shown(v->c, k);
         if (str_equal(value, STR("ok"))) continue;
         found(v, BAD, program[side],
-              "its check `%.*s` says: %.*s. See \"%s: %.*s\" in ops/runbook.md", STR_FORMAT(k->key),
-              STR_FORMAT(value), program[side], STR_FORMAT(k->key));
+              "its check `%.*s` fails: %.*s. See \"%s: %.*s\" in ops/runbook.md",
+              STR_FORMAT(k->key), STR_FORMAT(value), program[side], STR_FORMAT(k->key));
     }
 }
 
@@ -114,7 +113,7 @@ static void look_at_refusals(struct visit *v, const struct json *refused)
         found(
             v, NOTE, "policy",
             "%.*s is in force, and would be refused if it were put today: line %llu, %.*s: %.*s. "
-            "Correct it before it is next put; writ policy put NAME FILE --dry-run tells all of it",
+            "Correct it before the next put; writ policy put NAME FILE --dry-run lists every problem",
             STR_FORMAT(member_shown(v->c, p, "policy")),
             (unsigned long long)json_u64(p, STR("line"), 0),
             STR_FORMAT(member_shown(v->c, p, "path")),
@@ -135,7 +134,7 @@ static void look_at_program(struct visit *v, enum side side)
     v->reached[side] = reply.status != 0;
     if (!v->reached[side]) {
         found(v, BAD, program[side],
-              "nothing answers at %.*s (%s). Start writ-%s there, or say where it is with "
+              "nothing answers at %.*s (%s). Start writ-%s there, or give its address with "
               "--%s URL",
               STR_FORMAT(address), reply.fault.text, program[side], program[side]);
         return;
@@ -143,15 +142,15 @@ static void look_at_program(struct visit *v, enum side side)
     struct str service = member_shown(v->c, reply.root, "service"),
                version = member_shown(v->c, reply.root, "version");
     if (code != DONE || service.size == 0) {
-        found(v, BAD, program[side],
-              "what answers at %.*s is not writ-%s (status %d). Look at --%s", STR_FORMAT(address),
-              program[side], reply.status, program[side]);
+        found(v, BAD, program[side], "the program at %.*s is not writ-%s (status %d). Check --%s",
+              STR_FORMAT(address), program[side], reply.status, program[side]);
         return;
     }
     bool right = str_find(service, '-') == service.size ||
                  str_equal(str_skip(service, str_find(service, '-') + 1), str_from(program[side]));
     if (!right)
-        found(v, NOTE, program[side], "%.*s answers at %.*s: it forwards what is not its own",
+        found(v, NOTE, program[side],
+              "%.*s answers at %.*s: it forwards the requests for the other program",
               STR_FORMAT(service), STR_FORMAT(address));
     bool well = str_equal(member_shown(v->c, reply.root, "status"), STR("ok"));
     found(v, FINE, program[side], "%.*s %.*s answers at %.*s%s", STR_FORMAT(service),
@@ -159,7 +158,7 @@ static void look_at_program(struct visit *v, enum side side)
     look_at_checks(v, side, json_get(reply.root, STR("checks")));
     const struct json *refused = json_get(reply.root, STR("policies_refused_when_put"));
     if (json_is_object(refused)) look_at_refusals(v, refused);
-    look_at_clock(v, side, reply.date);
+    look_at_clock(v, side, &reply);
     code = get(v, side, "/readyz", true, &reply);
     if (code != DONE)
         found(v, BAD, program[side], "it is not ready: %.*s",
@@ -174,19 +173,18 @@ static void look_at_key(struct visit *v)
     if (str_is_absent(v->c->key_file) && str_is_absent(text)) {
         found(
             v, NOTE, "key",
-            "no API key is given, so nothing more can be asked. Put one in WRIT_KEY or --key-file");
+            "no API key is given, so nothing more can be checked. Put one in WRIT_KEY or --key-file");
         return;
     }
-    if (cli_credential(v->c, &key) != DONE) { /* it has said why */
+    if (cli_credential(v->c, &key) != DONE) { /* it has printed the reason */
         found(v, BAD, "key", "the API key cannot be used; see above");
         return;
     }
     bool is_token = is_token_text(key);
     if (is_token)
-        found(
-            v, NOTE, "key",
-            "what is given is a token, which is the engine's alone and may not look at anything; a key with "
-            "role metrics or admin may");
+        found(v, NOTE, "key",
+              "the credential is a token, which may not read metrics. Use a key with the "
+              "role metrics or admin");
     for (int side = 0; side < 2; side++) {
         struct reply reply;
         if (!v->reached[side] || (is_token && side == SIDE_PLATFORM)) continue;
@@ -194,18 +192,17 @@ static void look_at_key(struct visit *v)
         struct str code = member_shown(v->c, reply.root, "code");
         if (reply.status == 200) v->metrics[side] = reply.body;
         if (reply.status == 401)
-            found(
-                v, BAD, "key",
-                "the %s does not take the key (%.*s). Make one with writ key create, and see that "
-                "both programs have the same pepper file",
-                program[side], STR_FORMAT(code));
+            found(v, BAD, "key",
+                  "the %s refuses the key (%.*s). Make one with writ key create, and check that "
+                  "both programs have the same pepper file",
+                  program[side], STR_FORMAT(code));
         else if (reply.status == 200 || reply.status == 403)
             found(v, FINE, "key", "the %s knows the %s", program[side], is_token ? "token" : "key");
         if (reply.status == 403 && !is_token)
             found(
                 v, NOTE, "key",
-                "it may not read the %s's metrics (%.*s), so disk and lag are not looked at; a key "
-                "with role metrics or admin may",
+                "it may not read the %s's metrics (%.*s), so disk and lag are not checked. Use a key "
+                "with the role metrics or admin",
                 program[side], STR_FORMAT(code));
     }
 }
@@ -220,31 +217,31 @@ static void look_at_engine_figures(struct visit *v)
     if (metric_find(scrape, "writ_engine_journal_full", &full) && full != 0)
         found(v, BAD, "disk",
               "the engine's journal is full, and every decision is refused. Free space on its file "
-              "system; it goes on by itself");
+              "system; the engine then continues by itself");
     if (metric_find(scrape, "writ_engine_journal_left_seconds", &left_seconds) &&
         left_seconds > 0) {
         bool low = left_seconds < LEFT_HOURS_LEAST * 3600.0;
         found(v, low ? BAD : FINE, "disk",
               "at the present rate the engine's disk lasts %.0f hours%s", left_seconds / 3600,
-              low ? ". Give it a larger one, or lower journal.keep" : "");
+              low ? ". Use a larger disk, or lower journal.keep" : "");
     }
     if (metric_find(scrape, "writ_engine_publish_lag_records", &lag)) {
         bool high = lag > LAG_RECORDS_MAX;
         found(v, high ? BAD : FINE, "lag", "%.0f records wait for the platform%s", lag,
-              high ? ". If that grows, look at the platform's log and its disk" : "");
+              high ? ". If the number grows, check the platform's log and its disk" : "");
     }
     if (metric_find(scrape, "writ_engine_publish_clashes_total", &clashes) && clashes > 0)
         found(
             v, BAD, "records",
-            "the platform has others in the places of %.0f of this engine's records, and put these aside (quarantine). "
-            "See that no other engine has, or had, its node name or a copy of its data, and that its `node` has "
-            "stayed as it was",
+            "the platform has other records under the numbers of %.0f records of this engine, and quarantined these. "
+            "Check that no other engine has, or had, its node name or a copy of its data, and that its `node` has "
+            "not changed",
             clashes);
     if (metric_find(scrape, "writ_engine_bundle_stale", &stale) && stale != 0)
         found(
             v, BAD, "bundle",
-            "the engine has nothing new of the platform: it decides by the policies that it has. Its check "
-            "`feed` says why");
+            "the engine gets no policies from the platform and decides by the ones that it has. Its check "
+            "`feed` has the reason");
 }
 
 static void look_at_revisions(struct visit *v)
@@ -260,8 +257,8 @@ static void look_at_revisions(struct visit *v)
     else if (engine > platform)
         found(v, BAD, "bundle",
               "the engine has revision %.0f of policies and keys, the platform only %.0f. If this "
-              "stays, the platform's database is older than what was in force: put the policies "
-              "again, and revoke again what was revoked since",
+              "stays, the platform's database is an older one: put the policies "
+              "again, and repeat the revocations since then",
               engine, platform);
     else
         found(
@@ -285,7 +282,7 @@ static void look_at_pepper(struct visit *v, const char *data)
         found(v, FINE, "pepper", "%s is there, and only its owner can read it", path.bytes);
     else
         found(v, BAD, "pepper",
-              "%s. Both programs need the same one; writ key create --data makes it", f.text);
+              "%s. Both programs need the same pepper; writ key create --data makes it", f.text);
 }
 
 static void look_at_data(struct visit *v, const char *data)
@@ -293,7 +290,7 @@ static void look_at_data(struct visit *v, const char *data)
     struct statvfs fs;
     struct stat s;
     if (stat(data, &s) != 0 || !S_ISDIR(s.st_mode)) {
-        found(v, BAD, "data", "%s is not a directory that can be looked at: %m", data);
+        found(v, BAD, "data", "%s is not a directory that can be read: %m", data);
         return;
     }
     if ((s.st_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -301,11 +298,10 @@ static void look_at_data(struct visit *v, const char *data)
               "other users can replace files in %s, the pepper among them. chmod 700 it", data);
     else if ((s.st_mode & (S_IRWXG | S_IRWXO)) != 0)
         found(v, NOTE, "data",
-              "other users can look into %s. Its files are closed to them; chmod 700 is safer",
-              data);
+              "other users can list %s. They cannot read its files; chmod 700 is safer", data);
     look_at_pepper(v, data);
     if (statvfs(data, &fs) != 0 || fs.f_blocks == 0) return;
-    /* As df counts: of what is used or can be used; a quota or a reserve is neither. */
+    /* Counted as df does: the share of used and usable space, without a quota or a reserve. */
     double used = (double)(fs.f_blocks - fs.f_bfree), room = (double)fs.f_bavail;
     unsigned percent = (unsigned)(room * 100 / (used + room > 0 ? used + room : 1));
     bool low = percent < DISK_FREE_LEAST_PERCENT;
@@ -313,10 +309,11 @@ static void look_at_data(struct visit *v, const char *data)
           low ? ". At 5 % decisions are refused: make room" : "");
 }
 
-/* ---- the visit ---- */
+/* ---- the command ---- */
 
 static int doctor(struct cli *c, const struct arguments *a)
 {
+    if (a->positional_count > 0) return hook_doctor(c, a);
     struct visit v = {.c = c};
     buf_init(&v.json, 0, 1 << 20);
     look_at_program(&v, SIDE_ENGINE);
@@ -339,9 +336,12 @@ static int doctor(struct cli *c, const struct arguments *a)
 }
 
 static const struct flag doctor_flags[] = {
-    {"data", "DIR", "look at this data directory of the platform as well"}, {NULL, NULL, NULL}};
+    {"data", "DIR", "check this data directory of the platform as well"}, {NULL, NULL, NULL}};
 
 const struct command doctor_commands[] = {
-    {NULL, "doctor", "", "look at both programs, the key, clocks, disk and lag, and say what to do",
-     "A key with role admin sees most.", doctor_flags, 0, 0, doctor},
+    {NULL, "doctor", "[hook AGENT]",
+     "check both programs, the key, clocks, disk and lag, and suggest actions",
+     "A key with the role admin allows the most checks. writ doctor hook AGENT checks the installed\n"
+     "hook of a coding agent, with a call that has to be denied (writ-hook AGENT --check).",
+     doctor_flags, 0, 2, doctor},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,13 +1,14 @@
 /* export.c - `writ audit export`: events to a file, oldest first, in pages, so that memory does not
  * grow with the trail.
  *
- * "Oldest first" is the order of arrival in the store, which is that of ids. Events that arrive
- * later have higher ids, whatever their time; so going on behind the last id loses none and tells
- * none twice (export_file.h says how the file and the last id are kept in step). The end is the
- * newest id when the run begins: a trail that grows as fast as it is read still has an end.
+ * "Oldest first" is the order of arrival in the store, which is the order of ids. Events that
+ * arrive later have higher ids, whatever their time, so a run that continues after the last id
+ * does not lose or repeat one (export_file.h keeps the file and the last id consistent). The run
+ * ends at the newest id of its beginning, so it also ends if the trail grows as fast as it is
+ * read.
  *
- * Going on begins with the last event once more, and compares its event_id: in a store that was
- * restored from a backup, or is another one, ids are other events' ids. */
+ * A resumed run reads the last event again and compares its event_id: in another store, or one that
+ * was restored from a backup, the same id may be another event. */
 #include "cli/audit.h"
 
 #include "base/limits.h"
@@ -21,12 +22,12 @@ struct export_run {
     struct export_file file;
     enum export_format format;
     bool guarded;
-    uint64_t rows;   /* asked for at once */
-    uint64_t before; /* events that the file had */
+    uint64_t rows;   /* events of one call */
+    uint64_t before; /* events that the file had before the run */
     bool is_met;     /* the last event of the earlier run was seen */
 };
 
-/* ---- what is asked ---- */
+/* ---- the filters ---- */
 
 static int read_format(struct cli *c, const struct arguments *a, struct export_run *x)
 {
@@ -47,7 +48,7 @@ static int read_format(struct cli *c, const struct arguments *a, struct export_r
     return DONE;
 }
 
-/* The options that say what is in the file, as they were given. */
+/* The options that choose the file's content, as they were given. */
 static struct str asked_text(struct cli *c, const struct arguments *a, const struct export_run *x)
 {
     struct buf out = cli_scratch(c, 16 << 10);
@@ -77,7 +78,7 @@ static int read_options(struct cli *c, const struct arguments *a, struct export_
         !str_is_utf8(x->file.asked, &(size_t){0}))
         return cli_complain(c, USAGE, "the options are too long, or not UTF-8");
     if (argument_given(a, "resume") && x->file.path == NULL)
-        return cli_complain(c, USAGE, "--resume: it needs the --output that it goes on with");
+        return cli_complain(c, USAGE, "--resume: it needs the --output that it continues");
     return DONE;
 }
 
@@ -102,7 +103,7 @@ static int not_understood(struct export_run *x)
 {
     return cli_complain(
         &x->page, REFUSED,
-        "what the platform answered is no page of events; is it older than this program?");
+        "the platform's answer is no page of events; check that it is not older than this program");
 }
 
 static int newest_id(struct export_run *x, uint64_t *ret)
@@ -116,7 +117,7 @@ static int newest_id(struct export_run *x, uint64_t *ret)
     return DONE;
 }
 
-/* The first row of a resumed run is the last that was written. */
+/* The first row of a resumed run must be the last row of the file. */
 static int meet_last(struct export_run *x, const struct json *row)
 {
     const struct export_file *f = &x->file;
@@ -157,8 +158,8 @@ static int put_rows(struct cli *c, struct export_run *x, const struct json *row)
     return export_file_commit(c, f);
 }
 
-/* A page of events with very many small values needs more memory than it has bytes; then the next
- * one is smaller. */
+/* A page of events with very many small values needs more memory than it has bytes. The next page
+ * is then smaller. */
 static int next_page(struct cli *c, struct export_run *x, bool *ret_more)
 {
     struct reply reply;
@@ -197,7 +198,7 @@ static void tell_end(struct cli *c, const struct export_run *x)
 {
     const struct export_file *f = &x->file;
     unsigned long long all = f->events, fresh = f->events - x->before;
-    if (f->path == NULL) return; /* the rows are all that is said */
+    if (f->path == NULL) return; /* standard output has the rows only */
     if (c->json)
         fprintf(c->out, "{\"events\":%llu,\"new\":%llu,\"bytes\":%llu,\"last_id\":%llu}\n", all,
                 fresh, (unsigned long long)f->bytes, (unsigned long long)f->last_id);
@@ -217,7 +218,7 @@ int audit_export(struct cli *c, const struct arguments *a)
         arena_init(&x.page.arena, PAGE_ARENA_FIRST, PAGE_ARENA_LIMIT);
         code = all_pages(c, &x);
         if (code != DONE && export_file_keep(&x.file))
-            fputs("  --resume goes on where it ended\n", c->err);
+            fputs("  --resume continues where it ended\n", c->err);
         c->clients[SIDE_PLATFORM] = x.page.clients[SIDE_PLATFORM];
         arena_fini(&x.page.arena);
     } else {
@@ -230,20 +231,21 @@ int audit_export(struct cli *c, const struct arguments *a)
 
 const struct flag export_flags[] = {
     AUDIT_FILTER_FLAGS,
-    {"format", "WORD", "ndjson (default: each event as it was recorded) or csv"},
+    {"format", "WORD", "ndjson (default: each event as recorded) or csv"},
     {"output", "FILE", "into this new file (default, or -: standard output)"},
-    {"resume", NULL, "go on with the --output that was begun with the same options"},
-    {"unguarded", NULL, "csv without an apostrophe before what a spreadsheet would calculate"},
+    {"resume", NULL, "continue an --output that was begun with the same options"},
+    {"unguarded", NULL,
+     "csv without an apostrophe before texts that a spreadsheet would calculate"},
     {NULL, NULL, NULL}};
 
 const char export_text[] =
-    "Events come in the order of their arrival. FILE.export says how far FILE has come: after\n"
-    "a crash, or tomorrow for what is new by then, the same line with --resume goes on, and no\n"
-    "event is lost or doubled. (The first time there is nothing to go on with; that is fine, too.)\n"
+    "Events come in the order of their arrival. FILE.export has the position in the trail. After\n"
+    "a crash, or later for new events, the same command with --resume continues, and no event is\n"
+    "lost or repeated. If there is no FILE yet, --resume begins one.\n"
     "\n"
-    "In csv (RFC 4180) a text that begins with = + - @ or ' has an apostrophe before it, since\n"
+    "In csv (RFC 4180) a text that begins with = + - @ or ' gets an apostrophe before it, because\n"
     "agents choose such texts and a spreadsheet would take them for formulas.\n"
     "\n"
-    "Parquet: there is no C library for it in Debian 12. DuckDB makes it of the csv (unguarded):\n"
+    "Parquet: DuckDB makes it from the csv (--unguarded):\n"
     "  duckdb -c \"COPY (FROM read_csv('audit.csv', all_varchar = true,\n"
     "    types = {'id': 'BIGINT', 'timestamp': 'TIMESTAMPTZ'})) TO 'audit.parquet'\"";

@@ -27,7 +27,7 @@ static bool write_all(int fd, struct str bytes, uint64_t at)
     return true;
 }
 
-/* A name is safe on disk only when its directory is. */
+/* A file's name is safe on disk only after its directory was synced. */
 static bool sync_directory(struct cli *c, const char *path)
 {
     struct str copy = arena_copy(&c->arena, str_from(path));
@@ -93,7 +93,7 @@ static int read_state(struct cli *c, struct export_file *x)
     if (code != DONE) return code;
     if (json_read(text, NULL, &c->arena, &root, &ignored) != ERR_OK || !state_of(x, root, &asked))
         return cli_complain(c, REFUSED,
-                            "%s is not the state of an export; remove it and %s to begin anew",
+                            "%s is not the state of an export; remove it and %s to begin again",
                             x->state_path, x->path);
     if (str_equal(asked, x->asked)) return DONE;
     return cli_complain(
@@ -109,19 +109,20 @@ static bool there_is(const char *path)
     return lstat(path, &s) == 0;
 }
 
-/* The lock is its own descriptor's, so that it goes with the process, however that ends. */
+/* The lock belongs to a descriptor, so it ends with the process, however the process ends. */
 static int lock_file(struct cli *c, struct export_file *x)
 {
     struct stat s;
     if (flock(x->fd, LOCK_EX | LOCK_NB) != 0)
         return cli_complain(c, REFUSED, "%s is being written by another export", x->path);
     if (fstat(x->fd, &s) == 0 && s.st_nlink == 0)
-        return cli_complain(c, REFUSED, "%s was just taken away by an export that failed", x->path);
+        return cli_complain(c, REFUSED, "%s was just removed by an export that failed; try again",
+                            x->path);
     return DONE;
 }
 
-/* The file, then its lock, then the state: of two that begin at once, one makes the file. Killed in
- * between, it leaves an empty file, with which --resume begins. */
+/* The file, then its lock, then the state: if two exports begin at once, one makes the file. A kill
+ * in between leaves an empty file, which --resume continues. */
 static int open_new(struct cli *c, struct export_file *x)
 {
     x->fd = open(x->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -134,7 +135,7 @@ static int open_new(struct cli *c, struct export_file *x)
     return sync_directory(c, x->path) ? DONE : cannot(c, x->path, "synced");
 }
 
-/* Cuts off what no state knows of. */
+/* Cuts off the bytes after the position of the state. */
 static int cut_tail(struct cli *c, struct export_file *x)
 {
     struct stat s;
@@ -144,8 +145,7 @@ static int cut_tail(struct cli *c, struct export_file *x)
                     (x->bytes == 0 || pread(x->fd, &last, 1, (off_t)x->bytes - 1) == 1) &&
                     last == '\n';
     if (!is_whole)
-        return cli_complain(c, REFUSED,
-                            "%s is not what %s says it is: it was changed, or is another file",
+        return cli_complain(c, REFUSED, "%s does not match %s: it was changed, or is another file",
                             x->path, x->state_path);
     return ftruncate(x->fd, (off_t)x->bytes) == 0 ? DONE : cannot(c, x->path, "cut");
 }
@@ -160,20 +160,21 @@ static int open_old(struct cli *c, struct export_file *x)
     if (!there_is(x->state_path) && fstat(x->fd, &s) == 0 && s.st_size == 0)
         return write_state(c, x);
     if (!there_is(x->state_path))
-        code = cli_complain(c, REFUSED, "%s cannot be gone on with: %s is not there", x->path,
+        code = cli_complain(c, REFUSED, "%s cannot be continued: %s does not exist", x->path,
                             x->state_path);
     if (code == DONE) code = read_state(c, x);
     return code == DONE ? cut_tail(c, x) : code;
 }
 
-/* The export was killed before it made its file, or somebody took the file away. */
+/* The export was killed before it made its file, or the file was removed. */
 static int open_without_file(struct cli *c, struct export_file *x)
 {
     int code = read_state(c, x);
     if (code != DONE) return code;
     if (x->bytes == 0) return open_new(c, x);
     return cli_complain(
-        c, REFUSED, "%s is gone, and %s says that it had %llu events; remove that to begin anew",
+        c, REFUSED,
+        "%s does not exist, but %s has a position after %llu events; remove that to begin again",
         x->path, x->state_path, (unsigned long long)x->events);
 }
 
@@ -186,7 +187,7 @@ int export_file_open(struct cli *c, struct export_file *x, bool resume)
     x->state_path = (char *)(uintptr_t)state.bytes;
     if (there_is(x->path)) {
         if (resume) return open_old(c, x);
-        return cli_complain(c, USAGE, "%s exists: --resume goes on with it; or name another file",
+        return cli_complain(c, USAGE, "%s exists: continue it with --resume, or name another file",
                             x->path);
     }
     return resume && there_is(x->state_path) ? open_without_file(c, x) : open_new(c, x);

@@ -1,6 +1,6 @@
 #include "cli/export_row.h"
 
-/* Where the row came from, before the members of its event. */
+/* The columns of the store, before the members of the event. */
 static const char *const place[] = {"node", "journal", "epoch", "seq"};
 
 static const char *const members[] = {
@@ -23,7 +23,7 @@ static bool is_formula(struct str text)
     return false;
 }
 
-/* Semicolons and tabs are no separators here, but to some spreadsheets they are. */
+/* Semicolons and tabs are no separators here, but some spreadsheets take them for separators. */
 static bool needs_quotes(struct str text)
 {
     if (text.size == 0) return true;

@@ -1,7 +1,7 @@
 /* export_row.h - one stored event as a row of an export. Pure.
  *
- *   ndjson  the event's bytes as they were recorded. (One that somebody posted over several lines is
- *           written canonically, RFC 8785, since a line has to be a row.)
+ *   ndjson  the event's bytes as they were recorded. (An event that was posted over several lines is
+ *           written canonically, RFC 8785, because a row must be one line.)
  *   csv     RFC 4180, CRLF, a head row; columns as those of the view `events` (schemas/store.sql)
  *           without its last. Objects and lists are JSON; an absent member is an empty cell, an
  *           empty text is "".
@@ -21,7 +21,7 @@ enum export_format { EXPORT_NDJSON, EXPORT_CSV };
 /* A row of GET /api/v1/audit?exact=true. */
 void export_put_row(struct buf *out, const struct json *row, enum export_format format,
                     bool guarded);
-/* What a file begins with: nothing, or CSV's head. */
+/* The beginning of a file: nothing, or the head row of CSV. */
 void export_put_head(struct buf *out, enum export_format format);
 
 /* One text as a cell. */

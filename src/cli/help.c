@@ -1,11 +1,15 @@
-/* help.c - every command, once, and the texts made from its row. */
+/* help.c - the list of all commands, and the help texts made from their rows. */
 #include "cli/cli.h"
 
 const struct flag global_flags[] = {
-    {"engine", "URL", "the engine (or WRIT_ENGINE; default http://127.0.0.1:8080)"},
-    {"platform", "URL", "the platform (or WRIT_PLATFORM; default http://127.0.0.1:9090)"},
+    {"engine", "URL", "the engine (or WRIT_ENGINE_URL; default http://127.0.0.1:8080)"},
+    {"platform", "URL", "the platform (or WRIT_PLATFORM_URL; default http://127.0.0.1:9090)"},
     {"key-file", "FILE", "file that holds the API key, mode 0600 (otherwise WRIT_KEY)"},
-    {"tenant", "NAME", "tenant to act in; needed where the key is for all (*)"},
+    {"tls-ca-file", "FILE", "authorities that https:// needs (or WRIT_TLS_CA_FILE)"},
+    {"tls-cert-file", "FILE", "own certificate (or WRIT_TLS_CERT_FILE)"},
+    {"tls-key-file", "FILE", "its private key (or WRIT_TLS_KEY_FILE)"},
+    {"tls-insecure-peers", NULL, "do not verify https:// peers: for a trial only"},
+    {"tenant", "NAME", "tenant to act in; required if the key is for all tenants (*)"},
     {"json", NULL, "print JSON, for programs"},
     {"help", NULL, "print this"},
     {"version", NULL, "print the version"},
@@ -63,9 +67,9 @@ static void print_summaries(FILE *out, struct str group)
 
 void help_all(FILE *out)
 {
-    fputs("writ asks, governs and looks after writ-engine and writ-platform.\n\n"
+    fputs("writ is the command line of writ-engine and writ-platform.\n\n"
           "Usage: writ COMMAND [WORDS] [--option value …]\n\n"
-          "Commands (writ COMMAND --help tells more of each):\n",
+          "Commands (writ COMMAND --help shows the details):\n",
           out);
     print_summaries(out, (struct str){0});
     print_globals(out);

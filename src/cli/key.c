@@ -1,24 +1,27 @@
-/* key.c - `writ key`: API keys, through the platform, or straight into its data directory for the
- * very first one, when nobody has a key yet to ask with. */
-#include "pipeline/ingest/database.h"
-#include "pipeline/ingest/key_store.h"
+/* key.c - `writ key`: API keys, through the platform, or directly in its data directory for the
+ * first key, when no key exists yet for a request to the platform. */
+#include "store/database.h"
+#include "store/key_store.h"
 
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "access/key.h"
+#include "base/limits.h"
 #include "base/shown.h"
 #include "cli/cli.h"
+#include "cli/key_output.h"
 #include "config/config.h"
 
-enum { BODY_MAX = 64 << 10 };
+enum { BODY_MAX = 64 << 10, OVERLAP_MS = 24 * 3600 * 1000 };
 
 static int refuse_time(struct cli *c, const char *flag)
 {
     return cli_complain(
         c, USAGE,
-        "--%s: that is neither a span such as 30d nor a time such as 2027-01-01T00:00:00Z", flag);
+        "--%s: the value is neither a span such as 30d nor a time such as 2027-01-01T00:00:00Z",
+        flag);
 }
 
 /* The body of POST /api/v1/keys. */
@@ -52,25 +55,75 @@ static int key_body(struct cli *c, const struct arguments *a, struct str tenant,
         put_list_member(out, lists[i], argument_text(a, lists[i]));
     put_text_member(out, "expires_at", expires);
     buf_put_byte(out, '}');
-    return out->overflow ? cli_complain(c, USAGE, "that is too long for a key") : DONE;
+    return out->overflow
+               ? cli_complain(
+                     c, USAGE,
+                     "the lists and names are too long: the request for a key is larger than 64 KiB")
+               : DONE;
 }
 
-static void print_new_key(struct cli *c, const struct json *root, struct str body)
+/* What the answer has besides the key. */
+static void print_json_without_key(struct cli *c, struct json *root)
 {
-    if (c->json) {
-        print_json(c, body);
+    struct buf out;
+    for (struct json **m = &root->child; *m != NULL; m = &(*m)->next)
+        if (str_equal((*m)->key, STR("key"))) {
+            *m = (*m)->next;
+            root->count--;
+            break;
+        }
+    buf_init(&out, 1024, LIMIT_REPLY_BYTES);
+    json_put_canonical(&out, root);
+    print_json(c, buf_view(&out));
+    buf_fini(&out);
+}
+
+/* A shell made the file before this program began. */
+static void warn_of_readers(struct cli *c)
+{
+    struct stat s;
+    int fd = fileno(c->out);
+    if (fd < 0 || fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) ||
+        (s.st_mode & (S_IRGRP | S_IROTH)) == 0)
         return;
-    }
+    fputs("Other users can read the file of the output. chmod 600 it, or use --output FILE.\n",
+          c->err);
+}
+
+/* The key alone on standard output, or in the file of --output; everything else on stderr. */
+static int hand_over_key(struct cli *c, struct key_output *to, struct json *root, struct str body)
+{
     struct str key = json_text(root, STR("key"));
     struct id id;
-    if (!credential_read(key, &id)) key = text_shown(&c->arena, key); /* no orders to a terminal */
-    fprintf(c->out, "%.*s\n", STR_FORMAT(key));
-    fprintf(c->err,
-            "This is %.*s, for %.*s (%.*s). Keep it now: it is shown once and stored nowhere.\n",
-            STR_FORMAT(member_shown(c, root, "id")), STR_FORMAT(member_shown(c, root, "name")),
-            STR_FORMAT(member_shown(c, root, "roles")));
+    if (to->path != NULL) {
+        if (!credential_read(key, &id))
+            return cli_complain(c, REFUSED, "the answer has no valid key, so %s was not written",
+                                to->path);
+        int code = key_output_commit(c, to, key);
+        if (code != DONE) return code;
+    } else {
+        warn_of_readers(c);
+    }
+    if (c->json) {
+        if (to->path == NULL)
+            print_json(c, body);
+        else
+            print_json_without_key(c, root);
+        return DONE;
+    }
+    fprintf(c->err, "This is %.*s, for %.*s (%.*s). ", STR_FORMAT(member_shown(c, root, "id")),
+            STR_FORMAT(member_shown(c, root, "name")), STR_FORMAT(member_shown(c, root, "roles")));
+    if (to->path == NULL) {
+        if (!credential_read(key, &id))
+            key = text_shown(&c->arena, key); /* no control characters for a terminal */
+        fprintf(c->out, "%.*s\n", STR_FORMAT(key));
+        fputs("Keep it now: it is shown once and stored nowhere.\n", c->err);
+    } else {
+        fprintf(c->err, "It is in %s, and stored nowhere else.\n", to->path);
+    }
     struct str expires = member_shown(c, root, "expires_at");
     if (expires.size > 0) fprintf(c->err, "It ends at %.*s.\n", STR_FORMAT(expires));
+    return DONE;
 }
 
 /* ---- without a platform ---- */
@@ -81,17 +134,18 @@ static int make_folder(struct cli *c, struct str data)
     return cli_complain(c, REFUSED, "%s cannot be made: %s", data.bytes, strerror(errno));
 }
 
-/* A file is not made here: a slip in an address would be the name of a new one, with the key in it. */
+/* No file is made here: a mistyped address would make a new file with the key in it. */
 static int check_store(struct cli *c, struct str place)
 {
     if (database_is_address(place.bytes) || access(place.bytes, F_OK) == 0) return DONE;
     return cli_complain(c, USAGE,
                         "--store: \"%.*s\" is neither an address such as "
-                        "postgresql://user@host:5432/name nor a file that is there",
+                        "postgresql://user@host:5432/name nor a file that exists",
                         STR_FORMAT(shown_address(place)));
 }
 
-static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
+static int bootstrap(struct cli *c, const struct arguments *a, struct str data,
+                     struct key_output *to)
 {
     struct buf body = cli_scratch(c, BODY_MAX), pepper = cli_scratch(c, data.size + 32),
                store = cli_scratch(c, data.size + argument_text(a, "store").size + 32);
@@ -116,10 +170,8 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
     enum err e = json_read(buf_view(&body), NULL, &c->arena, &request, &f);
     if (e == ERR_OK) e = key_store_bootstrap(store.bytes, pepper.bytes, request, &answer, &f);
     if (e == ERR_OK) e = json_read(buf_view(&answer), NULL, &c->arena, &root, &f);
-    if (e == ERR_OK)
-        print_new_key(c, root, buf_view(&answer));
-    else
-        code = cli_complain_fault(c, REFUSED, &f);
+    code = e == ERR_OK ? hand_over_key(c, to, root, buf_view(&answer))
+                       : cli_complain_fault(c, REFUSED, &f);
     if (e == ERR_OK && is_new)
         fprintf(c->err, "%s had no pepper, so it is a new installation now.\n", data.bytes);
     if (answer.bytes != NULL) memory_wipe(answer.bytes, answer.size);
@@ -127,12 +179,8 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
     return code;
 }
 
-static int key_create(struct cli *c, const struct arguments *a)
+static int create_at_platform(struct cli *c, const struct arguments *a, struct key_output *to)
 {
-    if (argument_given(a, "data")) return bootstrap(c, a, argument_text(a, "data"));
-    if (argument_given(a, "store"))
-        return cli_complain(c, USAGE,
-                            "--store needs --data DIR beside it: the pepper is in that directory");
     struct buf body = cli_scratch(c, BODY_MAX);
     struct target target;
     struct reply reply;
@@ -145,7 +193,21 @@ static int key_create(struct cli *c, const struct arguments *a)
                         .target = target_text(&target),
                         .body = buf_view(&body)};
     code = cli_call(c, &r, &reply);
-    if (code == DONE) print_new_key(c, reply.root, reply.body);
+    return code == DONE ? hand_over_key(c, to, reply.root, reply.body) : code;
+}
+
+static int key_create(struct cli *c, const struct arguments *a)
+{
+    bool is_direct = argument_given(a, "data");
+    struct key_output to;
+    if (argument_given(a, "store") && !is_direct)
+        return cli_complain(c, USAGE,
+                            "--store needs --data DIR beside it: the pepper is in that directory");
+    int code = key_output_open(c, a, &to);
+    if (code == DONE)
+        code = is_direct ? bootstrap(c, a, argument_text(a, "data"), &to)
+                         : create_at_platform(c, a, &to);
+    key_output_abandon(&to);
     return code;
 }
 
@@ -155,7 +217,7 @@ static struct str key_state(struct cli *c, const struct json *k)
 {
     struct str expires = member_shown(c, k, "expires_at"), now;
     if (member_shown(c, k, "revoked_at").size > 0) return STR("revoked");
-    /* Both are RFC 3339 UTC with milliseconds, so their bytes are in the order of time. */
+    /* Both are RFC 3339 UTC with milliseconds, so the order of bytes is the order of time. */
     if (expires.size > 0 && time_or_ago(c, STR("0"), &now) && str_compare(expires, now) <= 0)
         return STR("expired");
     return expires.size > 0 ? expires : STR("valid");
@@ -173,7 +235,7 @@ static uint32_t roles_of(const struct json *k)
     return roles;
 }
 
-/* What the roles do not ask for opens nothing. */
+/* Lists that the roles do not use give no rights. */
 static struct str speaks_for(struct cli *c, const struct json *k)
 {
     static const struct {
@@ -220,10 +282,10 @@ static void print_revoked(struct cli *c, FILE *to, const char *id, const struct 
     struct str behind = member_shown(c, root, "behind");
     fprintf(to, "%s is revoked", id);
     if (behind.size == 0)
-        fputs(", and every engine knows.\n", to);
+        fputs(", and every engine has applied it.\n", to);
     else
         fprintf(to,
-                ". These engines have not seen that yet: %.*s. Until they do, they take the key.\n",
+                ". These engines have not applied it yet: %.*s. Until then, they accept the key.\n",
                 STR_FORMAT(behind));
 }
 
@@ -245,17 +307,31 @@ static int key_revoke(struct cli *c, const struct arguments *a)
     return DONE;
 }
 
-static int key_rotate(struct cli *c, const struct arguments *a)
+/* How long the old key still works. */
+static int read_overlap(struct cli *c, const struct arguments *a, uint64_t *ret_ms)
 {
+    struct str overlap = argument_text(a, "overlap");
+    *ret_ms = OVERLAP_MS;
+    if (argument_given(a, "now")) {
+        *ret_ms = 0;
+        return str_is_absent(overlap)
+                   ? DONE
+                   : cli_complain(c, USAGE, "--now and --overlap exclude each other");
+    }
+    if (str_is_absent(overlap) || (config_span(overlap, ret_ms) && *ret_ms % 1000 == 0))
+        return DONE;
+    return cli_complain(c, USAGE,
+                        "--overlap: \"%.*s\" is not a span of whole seconds such as 30m or 24h",
+                        STR_FORMAT(overlap));
+}
+
+static int rotate_into(struct cli *c, const struct arguments *a, uint64_t overlap_ms,
+                       struct key_output *to)
+{
+    const char *old = a->positionals[0];
     struct buf body = cli_scratch(c, 128);
     struct target target;
     struct reply reply;
-    uint64_t overlap_ms = 0;
-    struct str overlap = argument_text(a, "overlap");
-    if (!str_is_absent(overlap) && (!config_span(overlap, &overlap_ms) || overlap_ms % 1000 != 0))
-        return cli_complain(c, USAGE,
-                            "--overlap: \"%.*s\" is not a span of whole seconds such as 30m or 24h",
-                            STR_FORMAT(overlap));
     target_init(c, &target, "/api/v1/keys");
     target_segment(&target, argument_at(a, 0));
     buf_put_literal(&target.text, "/rotate");
@@ -266,10 +342,8 @@ static int key_rotate(struct cli *c, const struct arguments *a)
                         .target = target_text(&target),
                         .body = buf_view(&body)};
     int code = cli_call(c, &r, &reply);
-    if (code != DONE) return code;
-    print_new_key(c, reply.root, reply.body);
-    if (c->json) return DONE;
-    const char *old = a->positionals[0];
+    if (code == DONE) code = hand_over_key(c, to, reply.root, reply.body);
+    if (code != DONE || c->json) return code;
     if (overlap_ms == 0)
         print_revoked(c, c->err, old, reply.root);
     else
@@ -278,37 +352,53 @@ static int key_rotate(struct cli *c, const struct arguments *a)
     return DONE;
 }
 
+static int key_rotate(struct cli *c, const struct arguments *a)
+{
+    struct key_output to;
+    uint64_t overlap_ms;
+    int code = read_overlap(c, a, &overlap_ms);
+    if (code != DONE) return code;
+    code = key_output_open(c, a, &to);
+    if (code == DONE) code = rotate_into(c, a, overlap_ms, &to);
+    key_output_abandon(&to);
+    return code;
+}
+
 /* ---- the rows ---- */
 
 static const struct flag create_flags[] = {
     {"name", "NAME", "the key's name: the principal that acts with it"},
-    {"owner", "OWNER", "the person or service that answers for it"},
+    {"owner", "OWNER", "the person or team that is responsible for it"},
     {"roles", "LIST", "agent, app, reviewer, policy_admin, auditor, ingest, metrics, admin"},
     {"actors", "GLOBS", "agents that it may speak for (default: its name)"},
-    {"users", "GLOBS", "people that it may ask for, or act for (default: none)"},
+    {"users", "GLOBS", "people whom it may request for, or act for (default: none)"},
     {"reviewers", "GLOBS", "people that may review with it (default: its owner)"},
     {"nodes", "GLOBS", "engines that may publish with it (role ingest)"},
     {"tenants", "GLOBS", "tenants whose records it may publish (role ingest)"},
     {"expires", "SPAN|TIME", "when it ends: 90d, 2027-01-01T00:00:00Z (default: never)"},
     {"data", "DIR", "make it in this data directory, without a running platform"},
     {"store", "URL", "with --data: in this PostgreSQL database (or SQLite file) instead"},
+    KEY_OUTPUT_FLAGS,
     {NULL, NULL, NULL}};
 static const struct flag list_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
 static const struct flag rotate_flags[] = {
-    {"overlap", "SPAN", "how long the old key still works (default: it ends now)"},
+    {"overlap", "SPAN", "how long the old key still works (default: 24h)"},
+    {"now", NULL, "end the old key at once"},
+    KEY_OUTPUT_FLAGS,
     {NULL, NULL, NULL}};
 
 const struct command key_commands[] = {
     {"key", "create", "", "make an API key and print it, once",
      "Lists are separated by commas. With --data the key is written into the platform's store in that\n"
-     "directory (with --store: into that PostgreSQL database; the pepper is in the directory): for the\n"
-     "first key of a new installation. A running platform notices it.",
+     "directory (with --store: into that PostgreSQL database; the pepper is in the directory). Use this\n"
+     "for the first key of a new installation. A running platform notices it.",
      create_flags, 0, 0, key_create},
-    {"key", "list", "", "show keys: whose they are, what they may do",
-     "The keys that are for every tenant are listed with --tenant '*'.", list_flags, 0, 0,
-     key_list},
-    {"key", "revoke", "ID", "end a key now", "Tells which engines have not followed yet.", NULL, 1,
-     1, key_revoke},
+    {"key", "list", "", "show keys with their owners and roles",
+     "--tenant '*' lists the keys that are for every tenant.", list_flags, 0, 0, key_list},
+    {"key", "revoke", "ID", "end a key now", "Lists the engines that have not applied it yet.",
+     NULL, 1, 1, key_revoke},
     {"key", "rotate", "ID", "replace a key by a new one with the same rights",
-     "The new key ends when the old one would have.", rotate_flags, 1, 1, key_rotate},
+     "The new key ends when the old one would have. Until the end of the overlap both keys work, so that\n"
+     "each client can be given the new one. Use --now if the old key may be in wrong hands.",
+     rotate_flags, 1, 1, key_rotate},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,4 +1,4 @@
-/* page.c - lists, a page at a time: what is asked for, and how one is told. */
+/* page.c - lists, one page a call: the request, and the printed table. */
 #include "cli/cli.h"
 
 #include "base/limits.h"

@@ -1,12 +1,12 @@
-/* policy.c - `writ policy`: documents at the platform. What needs no platform is in check.c and
- * policy_*.c; explain is a decision asked about, in authorize.c. */
+/* policy.c - `writ policy`: documents at the platform. Commands without a platform are in check.c
+ * and policy_*.c; `explain` is in authorize.c. */
 #include "cli/policy.h"
 
 #include <unistd.h>
 
 #include "base/limits.h"
 
-/* a document of 1 MiB, every byte escaped, would not be taken anyway */
+/* more than a document of the largest size needs */
 enum { BODY_MAX = 4 << 20 };
 
 static void policy_target(struct cli *c, struct target *t, struct str name, const char *more)
@@ -15,15 +15,6 @@ static void policy_target(struct cli *c, struct target *t, struct str name, cons
     if (!str_is_absent(name)) target_segment(t, name);
     buf_put(&t->text, str_from(more));
     target_tenant(t, c);
-}
-
-struct str policy_name_of(struct str path)
-{
-    size_t from = path.size;
-    while (from > 0 && path.bytes[from - 1] != '/') from--;
-    struct str name = str_skip(path, from);
-    struct str stem = policy_file_stem(name);
-    return str_is_absent(stem) ? name : stem;
 }
 
 /* ---- put ---- */
@@ -64,7 +55,7 @@ static int put_body(struct cli *c, const struct arguments *a, struct str content
     return out->overflow ? cli_complain(c, REFUSED, "the document is too large") : DONE;
 }
 
-/* Where a shell made two files of *.yaml, the first is no name of the second's text. */
+/* If a shell expanded *.yaml to two files, the first must not become the name of the second. */
 static bool is_file_of_document(struct str word)
 {
     return policy_name_of(word).size < word.size && access(word.bytes, F_OK) == 0;
@@ -149,8 +140,8 @@ static int policy_get(struct cli *c, const struct arguments *a)
         print_json(c, reply.body);
         return DONE;
     }
-    /* The document as it is to the byte, so that it can go into a file and come back as the same
-     * version; only a terminal gets an end of line where it has none. */
+    /* The exact bytes of the document, so that a file of them can be put again as the same
+     * version. Only on a terminal a missing end of line is added. */
     struct str content = json_text(reply.root, STR("content"));
     print_str(c->out, content);
     if (c->width > 0 && (content.size == 0 || content.bytes[content.size - 1] != '\n'))
@@ -233,7 +224,8 @@ static int policy_delete(struct cli *c, const struct arguments *a)
     if (c->json)
         print_json(c, reply.body);
     else
-        fprintf(c->out, "%s is deleted. What only it allowed is denied now.\n", a->positionals[0]);
+        fprintf(c->out, "%s is deleted. Requests that only this policy allowed are denied now.\n",
+                a->positionals[0]);
     return DONE;
 }
 
@@ -241,18 +233,18 @@ static int policy_delete(struct cli *c, const struct arguments *a)
 
 #define FORCE_FLAG                                                                                 \
     {                                                                                              \
-        "force", NULL, "also where a rule then names a role that no document defines"              \
+        "force", NULL, "also if a rule then names a role that no document defines"                 \
     }
 
 static const struct flag page_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
 static const struct flag put_flags[] = {
-    {"description", "TEXT", "what it is for"},
+    {"description", "TEXT", "a description of the policy"},
     {"active", NULL, "put it in force"},
     {"inactive", NULL, "store it without putting it in force"},
-    {"new", NULL, "only if there is none of that name"},
-    {"if-match", "ETAG", "only if it is still the one with this ETag"},
+    {"new", NULL, "only if no policy has that name"},
+    {"if-match", "ETAG", "only if the policy still has this ETag"},
     {"delete", "NAMES", "also delete these (a,b), in the same change"},
-    {"dry-run", NULL, "validate, and tell what would change"},
+    {"dry-run", NULL, "validate, and show what would change"},
     FORCE_FLAG,
     {NULL, NULL, NULL}};
 static const struct flag force_flags[] = {FORCE_FLAG, {NULL, NULL, NULL}};
@@ -262,28 +254,29 @@ const struct command policy_commands[] = {
      "FILE is YAML or JSON; - is standard input, which needs a NAME. Without NAME it is the file's name\n"
      "without its ending. A directory, or several files, are one change: all of it comes into force, or\n"
      "nothing. Documents that are not named stay; --delete takes some away in the same change.\n"
-     "An invalid document changes nothing; every mistake is told with line and column.",
+     "An invalid document changes nothing; every mistake is printed with line and column.",
      put_flags, 1, POSITIONALS_MAX, policy_put},
     {"policy", "get", "NAME [VERSION]", "print a document", NULL, NULL, 1, 2, policy_get},
     {"policy", "list", "", "show the documents of the tenant", NULL, page_flags, 0, 0, policy_list},
     {"policy", "check", "FILE|DIR …", "validate documents, without a platform",
-     "Runs their tests, and warns of what is legal and probably wrong. A directory is a whole set: a\n"
-     "role that a rule names and none of its documents defines is an error; of files, a warning. Exit\n"
-     "status 1 where one is refused, with --strict also where one is warned of.",
+     "Runs their tests, and warns of text that is legal but probably wrong. A directory is a whole set: a\n"
+     "rule's role that none of its documents defines is an error. For single files it is a warning. Exit\n"
+     "status 1 if a document is refused, with --strict also if one has a warning.",
      policy_check_flags, 1, POSITIONALS_MAX, policy_run_check},
     {"policy", "test", "FILE|DIR …", "run the documents' own tests, without a platform",
      "Each document's tests run with it alone. A directory stands for all documents in it and below.\n"
-     "Warns of rules that apply to no test's request. Exit status 1 where a test fails.",
+     "Warns of rules that apply to no test's request. Exit status 1 if a test fails.",
      policy_test_flags, 1, POSITIONALS_MAX, policy_run_test},
     {"policy", "diff", "OLD NEW --against FILE",
-     "show which recorded requests other policies would decide otherwise",
+     "show which recorded requests changed policies would decide differently",
      "OLD and NEW are documents or directories of them. FILE has one request a line: events of the\n"
-     "audit trail (decisions; others are passed over), or requests as they are sent:\n\n"
+     "audit trail (decisions; others are skipped), or requests as they are sent:\n\n"
      "  writ audit query --kind decision --limit 100000 --json > corpus.jsonl\n"
      "  writ policy diff policies/ changed/ --against corpus.jsonl\n\n"
-     "Decision, safe call and who is asked are compared. Limits are not counted, and what the record\n"
-     "does not have is not asked again: a token's scope, approvals, masked values. Exit status 1 where\n"
-     "any would change, 2 where they cannot be compared.",
+     "Decision, safe call and requested reviewers are compared. Limits are not counted. A record does not\n"
+     "have a token's scope and approvals, so these are not evaluated. Where the outcome depends on masked\n"
+     "values, the request is one that cannot be known. Exit status 1 if any decision would change or\n"
+     "cannot be known, 2 if they cannot be compared.",
      policy_diff_flags, 2, 2, policy_run_diff},
     {"policy", "import", "--from lelu FILE", "turn another system's policies into a document",
      "Prints the document; nothing is put in force. From lelu's auth.yaml it takes\n\n"
@@ -291,19 +284,19 @@ const struct command policy_commands[] = {
      "  agent_scopes   inherits, deny and compute, as rules for that agent\n"
      "  constraints    the three confidence thresholds as a gate, max_refund_amount as a human_review\n"
      "  rules          match, decision, reason, safe_tool and safe_args\n\n"
-     "and not: who has which role (the file does not say), can_delegate, the downgrade to reading (it is a\n"
-     "deny), agents without a role, members that are not known, anchors and aliases of YAML. What cannot\n"
-     "be carried over comes out stricter, never looser, and a comment says so (NOT TAKEN, CHECK).",
+     "It does not take: the members of roles (the file has none), can_delegate, the downgrade to reading\n"
+     "(it becomes a deny), agents without a role, unknown members, anchors and aliases of YAML. A part\n"
+     "that has no equal becomes stricter, never looser, with a comment (NOT TAKEN, CHECK).",
      policy_import_flags, 1, 1, policy_run_import},
     {"policy", "versions", "NAME", "show a document's history", NULL, page_flags, 1, 1,
      policy_versions},
     {"policy", "rollback", "NAME VERSION", "make the text of an old version the newest again",
-     "What is not active stays so.", force_flags, 2, 2, policy_rollback},
+     "An inactive policy stays inactive.", force_flags, 2, 2, policy_rollback},
     {"policy", "delete", "NAME", "take a document out of force; its history stays", NULL,
      force_flags, 1, 1, policy_delete},
     {"policy", "explain", "[ACTION]", "show why each rule applies or not, and what would allow it",
-     "Asks the engine without deciding anything; what is masked in records is masked here. Of a\n"
-     "condition it tells the parts that decided, with their values. Needs a key with policy_admin,\n"
-     "auditor or admin.",
+     "The engine evaluates the request without an effect. Values that are masked in records are masked\n"
+     "here. For a condition the output has the parts that decided, with their values. Needs a key with\n"
+     "policy_admin, auditor or admin.",
      ask_flags, 0, 1, policy_run_explain},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

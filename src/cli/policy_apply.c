@@ -1,4 +1,4 @@
-/* policy_apply.c - `writ policy put DIR`: documents in files as one change, all or none. */
+/* policy_apply.c - `writ policy put DIR`: puts the documents of several files as one change. */
 #include "cli/policy.h"
 
 #include "base/check.h"
@@ -57,8 +57,8 @@ static int set_body(struct cli *c, const struct arguments *a, struct buf *out)
     map_fini(&names);
     if (code == DONE && (out->overflow || out->size > LIMIT_POLICY_SET_BODY_BYTES))
         code = cli_complain(c, REFUSED,
-                            "these documents are more than the %d MiB that one request may have: "
-                            "put them in parts, first the ones that define roles",
+                            "these documents are larger than the %d MiB of one request: "
+                            "put them in parts, first the documents that define roles",
                             LIMIT_POLICY_SET_BODY_BYTES >> 20);
     return code;
 }

@@ -1,13 +1,12 @@
-/* policy_corpus.c - requests as they were recorded, one JSON object a line, turned back into
- * questions.
+/* policy_corpus.c - reads recorded requests, one JSON object a line, for another evaluation.
  *
  * A line is an event of the audit trail (`writ audit query --json`; also a whole page of them), or
- * a request as it is sent on any of the three routes, or one as it stands in a document's tests
- * ({"request": …}). Events that are no decisions are passed over. Members that say nothing about
- * the request are too.
+ * a request as it is sent on any of the three routes, or a request of a document's tests
+ * ({"request": …}). Events that are no decisions and dry runs are skipped, and so are members that
+ * are not part of the request or of what became of it.
  *
- * What the record does not have cannot be asked again: a token's own scope, approvals, and values
- * that were masked or left out for their size; of those the reader is told. */
+ * Some values are not in the record: a token's own scope, approvals, and values that were masked or
+ * left out because of their size. The report counts the requests with such values. */
 #include "base/time.h"
 #include "base/world.h"
 #include "cli/policy.h"
@@ -29,7 +28,7 @@ static const struct json *member_of(const struct json *object, const char *snake
     return v == NULL || v->type == JSON_NULL ? NULL : v;
 }
 
-/* The same, or from within the context. */
+/* The same, or a member of the context. */
 static const struct json *member_of_either(const struct reading *r, const char *snake,
                                            const char *camel)
 {
@@ -46,7 +45,7 @@ static bool read_text(const struct reading *r, const struct json *v, const char 
         *ret = v->string;
         return true;
     }
-    fault_set(r->fault, ERR_WRONG_TYPE, name, "%s: has to be a string", name);
+    (void)fault_set(r->fault, ERR_WRONG_TYPE, name, "%s: has to be a string", name);
     return false;
 }
 
@@ -55,13 +54,13 @@ static bool read_map(const struct reading *r, const char *name, const struct jso
     const struct json *v = member_of(r->line, name, NULL);
     *ret = v;
     if (v == NULL || v->type == JSON_OBJECT) return true;
-    fault_set(r->fault, ERR_WRONG_TYPE, name, "%s: has to be an object", name);
+    (void)fault_set(r->fault, ERR_WRONG_TYPE, name, "%s: has to be an object", name);
     return false;
 }
 
 static bool no_memory(const struct reading *r)
 {
-    fault_set(r->fault, ERR_FULL, "", "there is no memory");
+    (void)fault_set(r->fault, ERR_FULL, "", "there is not enough memory");
     return false;
 }
 
@@ -85,12 +84,13 @@ static struct json *copy_of(struct arena *arena, const struct json *v)
     return copy;
 }
 
-/* As conditions see it: without what is read out of it. */
+/* The context as conditions see it: without the members that are read from it. */
 static bool read_context(struct reading *r, struct policy_request *q)
 {
     const struct json *v = member_of(r->line, "context", NULL);
     if (v != NULL && v->type != JSON_OBJECT && v->type != JSON_STRING) {
-        fault_set(r->fault, ERR_WRONG_TYPE, "context", "context: has to be an object or a string");
+        (void)fault_set(r->fault, ERR_WRONG_TYPE, "context",
+                        "context: has to be an object or a string");
         return false;
     }
     q->context = v;
@@ -111,10 +111,10 @@ static bool read_context(struct reading *r, struct policy_request *q)
     return true;
 }
 
-/* ---- what agents have ---- */
+/* ---- members of agents ---- */
 
-/* An event as it is queried (it has the time when it was stored) has a 0 where no confidence was
- * given, too; confidence_used tells them apart. */
+/* A queried event (one with the time when it was stored) has confidence 0 if the request had none,
+ * too. confidence_used distinguishes the two. */
 static bool is_blank(const struct reading *r, const struct json *confidence)
 {
     return json_is_number(confidence) && confidence->number == 0 &&
@@ -131,8 +131,8 @@ static bool read_confidence(const struct reading *r, struct policy_request *q)
         q->confidence = v->number;
         return true;
     }
-    fault_set(r->fault, ERR_OUT_OF_RANGE, "confidence",
-              "confidence: has to be a number from 0 to 1");
+    (void)fault_set(r->fault, ERR_OUT_OF_RANGE, "confidence",
+                    "confidence: has to be a number from 0 to 1");
     return false;
 }
 
@@ -141,8 +141,8 @@ static bool add_scope(const struct reading *r, struct str *list, struct policy_r
 {
     if (glob.size == 0) return true;
     if (q->scope_count == SCOPES_MAX) {
-        fault_set(r->fault, ERR_OUT_OF_RANGE, "scope", "scope: has more than %d entries",
-                  SCOPES_MAX);
+        (void)fault_set(r->fault, ERR_OUT_OF_RANGE, "scope", "scope: has more than %d entries",
+                        SCOPES_MAX);
         return false;
     }
     list[q->scope_count++] = glob;
@@ -170,14 +170,14 @@ static bool read_scope(const struct reading *r, struct policy_request *q)
         }
     }
     if (!good)
-        fault_set(r->fault, ERR_WRONG_TYPE, "scope",
-                  "scope: has to be a string or a list of strings");
+        (void)fault_set(r->fault, ERR_WRONG_TYPE, "scope",
+                        "scope: has to be a string or a list of strings");
     return good;
 }
 
 /* ---- resource ---- */
 
-/* An event has the properties apart. */
+/* An event has the properties in a member of their own. */
 static const struct json *with_properties(struct arena *arena, const struct json *object,
                                           const struct json *properties)
 {
@@ -199,8 +199,8 @@ static bool read_resource(const struct reading *r, struct policy_request *q)
     static const struct json empty = {.type = JSON_OBJECT};
     if (v == NULL) v = &empty;
     if (!json_is_object(v) && (!json_is_string(v) || v->string.size == 0)) {
-        fault_set(r->fault, ERR_WRONG_TYPE, "resource",
-                  "resource: has to be \"type:id\" or an object");
+        (void)fault_set(r->fault, ERR_WRONG_TYPE, "resource",
+                        "resource: has to be \"type:id\" or an object");
         return false;
     }
     const struct json *object =
@@ -218,8 +218,9 @@ static bool read_subject(const struct reading *r, struct policy_request *q)
         !read_text(r, member_of(r->line, "user_id", "userId"), "user_id", &q->user))
         return false;
     if (str_is_absent(q->actor) == str_is_absent(q->user)) {
-        fault_set(r->fault, ERR_MISSING_MEMBER, "actor", "names %s",
-                  str_is_absent(q->actor) ? "neither actor nor user_id" : "both actor and user_id");
+        (void)fault_set(r->fault, ERR_MISSING_MEMBER, "actor", "names %s",
+                        str_is_absent(q->actor) ? "neither actor nor user_id"
+                                                : "both actor and user_id");
         return false;
     }
     q->kind = str_is_absent(q->actor) ? SUBJECT_USER : SUBJECT_AGENT;
@@ -230,7 +231,7 @@ static bool read_action(const struct reading *r, struct policy_request *q)
 {
     if (!read_text(r, member_of(r->line, "action", "tool"), "action", &q->action)) return false;
     if (!str_is_absent(q->action)) return true;
-    fault_set(r->fault, ERR_MISSING_MEMBER, "action", "names no action");
+    (void)fault_set(r->fault, ERR_MISSING_MEMBER, "action", "names no action");
     return false;
 }
 
@@ -240,34 +241,20 @@ static bool read_when(const struct reading *r, struct policy_request *q)
     q->now_ms = world_now_ms();
     if (!read_text(r, member_of(r->line, "timestamp", NULL), "timestamp", &text)) return false;
     if (str_is_absent(text) || time_read(text, &q->now_ms)) return true;
-    fault_set(r->fault, ERR_BAD_VALUE, "timestamp",
-              "timestamp: has to be a time such as 2026-11-20T09:30:00Z");
-    return false;
-}
-
-/* What the engine wrote in the place of something. */
-static bool is_cut(const struct json *v)
-{
-    if (v == NULL) return false;
-    if (json_is_string(v)) return str_equal(v->string, STR("[masked]"));
-    const struct json *omitted = json_get(v, STR("omitted")), *masked = json_get(v, STR("masked"));
-    if (v->type == JSON_OBJECT && v->count == 2 && json_is_bool(omitted) &&
-        json_is_number(json_get(v, STR("bytes"))))
-        return true;
-    if (v->type == JSON_OBJECT && v->count == 1 && json_is_bool(masked)) return true;
-    for (const struct json *m = v->child; m != NULL; m = m->next)
-        if (is_cut(m)) return true;
+    (void)fault_set(r->fault, ERR_BAD_VALUE, "timestamp",
+                    "timestamp: has to be a time such as 2026-11-20T09:30:00Z");
     return false;
 }
 
 static bool is_other_event(const struct json *line)
 {
     struct str kind = json_text(line, STR("kind"));
+    if (str_equal(json_text(line, STR("mode")), STR("dry_run"))) return true;
     return !str_is_absent(kind) && !str_equal(kind, STR("decision")) &&
            !str_equal(kind, STR("agent")) && !str_equal(kind, STR("user"));
 }
 
-/* What another system posted need not say who asked for what; it is nobody's question then. */
+/* An event that another system posted may have no subject or action. It is then no request. */
 static bool is_event_without_question(const struct json *line)
 {
     bool has_actor = json_text(line, STR("actor")).size > 0,
@@ -276,12 +263,29 @@ static bool is_event_without_question(const struct json *line)
     return json_get(line, STR("event_id")) != NULL && (has_actor == has_user || !has_action);
 }
 
+/* What became of it. */
+static void read_outcome(const struct json *line, struct policy_recorded *ret)
+{
+    struct str decision = json_text(line, STR("decision")), rule = json_text(line, STR("rule"));
+    bool is_denied = str_equal(decision, STR("deny"));
+    ret->was_let_through = str_equal(decision, STR("allow")) || str_equal(decision, STR("compute"));
+    ret->is_redemption = json_text(line, STR("redemption_id")).size > 0;
+    ret->is_counted =
+        !is_denied || !(str_starts(rule, STR("token:")) || str_starts(rule, STR("actor:")) ||
+                        str_starts(rule, STR("review:")));
+    ret->retry = json_text(line, STR("idempotency_key"));
+    ret->key_id = json_text(line, STR("key_id"));
+    const struct json *id = json_get(line, STR("id"));
+    if (json_is_number(id) && id->number > 0 && id->number < 9e15)
+        ret->order = (uint64_t)id->number;
+}
+
 enum recorded policy_recorded_read(const struct json *line, struct arena *arena,
                                    struct policy_recorded *ret, struct fault *f)
 {
     *ret = (struct policy_recorded){0};
     if (!json_is_object(line)) {
-        fault_set(f, ERR_WRONG_TYPE, "", "is no JSON object");
+        (void)fault_set(f, ERR_WRONG_TYPE, "", "is no JSON object");
         return RECORDED_WRONG;
     }
     const struct json *inner = json_get(line, STR("request"));
@@ -298,6 +302,8 @@ enum recorded policy_recorded_read(const struct json *line, struct arena *arena,
                          &q->acting_for);
     if (!good) return RECORDED_WRONG;
     q->tenant = str_is_absent(tenant) ? STR("default") : tenant;
-    ret->is_cut = is_cut(q->args) || is_cut(q->context) || is_cut(q->resource_object);
+    read_outcome(line, ret);
+    ret->is_cut =
+        policy_is_cut(q->args) || policy_is_cut(q->context) || policy_is_cut(q->resource_object);
     return RECORDED_REQUEST;
 }

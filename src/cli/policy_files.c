@@ -1,8 +1,7 @@
-/* policy_files.c - documents that lie in files: which there are, and the set that they make
- * together.
+/* policy_files.c - finds the documents in files and directories, and joins them into a set.
  *
- * A directory stands for all documents in it and below, in byte order of their paths; names that
- * begin with a point are left out, as git and editors keep their own things there. */
+ * A directory stands for all documents in it and below, in byte order of their paths. Names that
+ * begin with a dot are skipped, because git and editors have their own files there. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,9 +10,18 @@
 #include "base/limits.h"
 #include "cli/policy.h"
 
+struct str policy_name_of(struct str path)
+{
+    size_t from = path.size;
+    while (from > 0 && path.bytes[from - 1] != '/') from--;
+    struct str name = str_skip(path, from);
+    struct str stem = policy_file_stem(name);
+    return str_is_absent(stem) ? name : stem;
+}
+
 enum { FILES_MAX = 10000, FOLDERS_DEEP = 8 };
 
-/* Whether the path has one of the endings that a document's name is without. */
+/* Whether the path ends in .yaml, .yml or .json. */
 static bool is_document(struct str path)
 {
     struct str name = policy_name_of(path);
@@ -23,7 +31,7 @@ static bool is_document(struct str path)
 static int add(struct cli *c, struct policy_files *files, const char *path)
 {
     if (files->count == FILES_MAX)
-        return cli_complain(c, USAGE, "these are more than %d documents", FILES_MAX);
+        return cli_complain(c, USAGE, "the limit is %d documents; name fewer files", FILES_MAX);
     if (files->count == files->room) {
         size_t room = files->room * 2 + 64;
         const char **larger = arena_array(&c->arena, const char *, room);
@@ -42,7 +50,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*x, *y);
 }
 
-/* What stands in a folder, as paths, sorted. */
+/* The entries of a folder, as sorted paths. */
 static int list_folder(struct cli *c, const char *path, struct policy_files *ret)
 {
     DIR *folder = opendir(path);
@@ -71,7 +79,7 @@ static int add_folder(struct cli *c, const char *path, unsigned depth, struct po
     int code = list_folder(c, path, &found);
     for (size_t i = 0; i < found.count && code == DONE; i++) {
         struct stat about;
-        /* a link may lead nowhere: told when it is read */
+        /* a broken link is reported when it is read */
         bool is_there = stat(found.paths[i], &about) == 0;
         if (is_there && S_ISDIR(about.st_mode))
             code = add_folder(c, found.paths[i], depth + 1, files);

@@ -1,6 +1,6 @@
-/* policy_import.c - `writ policy import`: another system's policies as a document of ours, on
- * standard output. What was not taken is told in its comments; how much of that there is, on
- * standard error. */
+/* policy_import.c - `writ policy import`: converts another system's policies into a document, on
+ * standard output. Its comments list the parts that were not taken; standard error has their
+ * number. */
 #include "base/limits.h"
 #include "cli/policy.h"
 
@@ -12,7 +12,8 @@ int policy_run_import(struct cli *c, const struct arguments *a)
     struct policy_problems problems;
     struct str text, from = argument_text(a, "from");
     if (!str_equal(from, STR("lelu")))
-        return cli_complain(c, USAGE, "from which system? --from lelu");
+        return cli_complain(c, USAGE,
+                            "--from is missing or unknown: the one system is --from lelu");
     int code = file_text(c, argument_at(a, 0), LIMIT_POLICY_BODY_BYTES, &text);
     if (code != DONE) return code;
     struct buf out = cli_scratch(c, LIMIT_POLICY_BODY_BYTES);

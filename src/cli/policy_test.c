@@ -1,8 +1,9 @@
-/* policy_test.c - `writ policy test`: the documents' own tests, told to people or to a machine.
+/* policy_test.c - `writ policy test`: runs the tests of documents, and prints the results for
+ * people or programs.
  *
- * All is run first and told afterwards, because JUnit wants to know how many there are before it
- * hears of the first. A document that does not load is a failure of its own, and so is, where that
- * is asked for, a rule that no test meets.
+ * All tests run before anything is printed, because JUnit has the number of tests at its
+ * beginning. A document that does not load is a failure of its own. With --coverage, so is a rule
+ * that no test meets.
  *
  * TAP is version 14 (testanything.org); JUnit is the XML that build servers read: a suite for each
  * file, a case for each test. */
@@ -115,7 +116,7 @@ static int run_suite(struct report *r, struct suite *s)
     if (code != DONE) return code;
     r->rules += policy_document_rules(d);
     size_t before = r->failed, failed = policy_document_tests(d, take_case, &run);
-    r->full |= failed != r->failed - before; /* they could not be run */
+    r->full |= failed != r->failed - before; /* the tests could not be run */
     policy_document_unmatched(d, take_unmatched, &run);
     policy_document_release(d);
     return DONE;
@@ -263,7 +264,7 @@ static void put_xml(FILE *out, struct str text)
     }
 }
 
-/* ` name="text"`; control characters, which XML has no way to write, are shown. */
+/* ` name="text"`; control characters, which XML cannot contain, are printed as \u00XX. */
 static void put_attribute(struct report *r, const char *name, struct str text)
 {
     fprintf(r->c->out, " %s=\"", name);
@@ -361,7 +362,7 @@ static void tell_junit(struct report *r)
 
 const struct flag policy_test_flags[] = {
     {"format", "FORM", "text (default), tap or junit"},
-    {"require-coverage", NULL, "fail where a rule is never matched by any test"},
+    {"require-coverage", NULL, "fail if a rule is never matched by any test"},
     {NULL, NULL, NULL}};
 
 typedef void teller(struct report *r);
@@ -386,13 +387,13 @@ int policy_run_test(struct cli *c, const struct arguments *a)
         code = policy_files_add(c, a->positionals[i], &files);
     if (code != DONE) return code;
     r.suites = arena_array(&c->arena, struct suite, files.count);
-    if (r.suites == NULL) return cli_complain(c, REFUSED, "there is no memory");
+    if (r.suites == NULL) return cli_complain(c, REFUSED, "there is not enough memory");
     for (r.count = 0; r.count < files.count && !r.full; r.count++) {
         r.suites[r.count].file = files.paths[r.count];
         int one = run_suite(&r, &r.suites[r.count]);
         if (code == DONE || one == USAGE) code = one;
     }
-    /* Half a report would look like a whole one. */
+    /* An incomplete report would look like a complete one. */
     if (r.full) return cli_complain(c, REFUSED, "there is not enough memory for all of these");
     tell(&r);
     if (r.full) return cli_complain(c, REFUSED, "there is not enough memory for all of these");

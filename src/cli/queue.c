@@ -1,14 +1,24 @@
-/* queue.c - `writ queue`: what waits for a person, laid out so that it can be judged.
+/* queue.c - `writ queue`: the reviews that wait for a person, laid out for a judgement.
  *
- * Arguments come from agents: they are shown line by line with their path, every control character
- * made visible, never obeyed. What policies mask is masked here too. */
+ * Arguments come from agents. They are printed line by line with their path, with every control
+ * character made visible. Values that policies mask are masked here too. */
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/check.h"
+#include "base/time.h"
 #include "cli/cli.h"
 
-enum { WATCH_PAGE = 100, BODY_MAX = 64 << 10, PATH_COLUMNS = 32 };
+enum {
+    WATCH_PAGE = 100,
+    LIST_PAGE = 100,
+    BODY_MAX = 64 << 10,
+    PATH_COLUMNS = 32,
+    ARGUMENTS_SHOWN = 4,
+    ARGUMENT_CHARACTERS = 24,
+    ROWS_FIRST = 64 << 10,
+    ROWS_MOST = 256 << 20,
+};
 
 /* ---- layout ---- */
 
@@ -29,8 +39,8 @@ static struct str resource_shown(struct cli *c, const struct json *item)
     return type.size > 0 ? type : id;
 }
 
-/* One line for each value, with its path: `args.items[0].price   12.5`. How deep it goes, the reader
- * bounds. */
+/* One line for each value, with its path: `args.items[0].price   12.5`. The JSON reader bounds the
+ * depth. */
 static void print_tree(struct cli *c, struct str path, const struct json *v)
 {
     bool branch = (v->type == JSON_OBJECT || v->type == JSON_ARRAY) && v->count > 0;
@@ -64,7 +74,7 @@ static void print_part(struct cli *c, const struct json *item, const char *name)
     print_tree(c, str_from(name), v);
 }
 
-/* All of it, where the line "on" does not say all: policies may read its other members. */
+/* The whole resource, where the line "on" has only a part: policies may read its other members. */
 static void print_resource(struct cli *c, const struct json *item)
 {
     if (resource_has_more(json_get(item, STR("resource")))) print_part(c, item, "resource");
@@ -83,6 +93,52 @@ static void print_approvals(struct cli *c, const struct json *item)
     }
 }
 
+/* "finance or legal"; absent: the member is no list, or an empty one. */
+static struct str list_shown(struct cli *c, const struct json *object, const char *name,
+                             const char *between)
+{
+    const struct json *list = json_get(object, str_from(name));
+    struct str text = {0};
+    for (const struct json *v = json_is_array(list) ? list->child : NULL; v != NULL; v = v->next)
+        text = arena_printf(&c->arena, "%.*s%s%.*s", STR_FORMAT(text), text.size > 0 ? between : "",
+                            STR_FORMAT(value_shown(c, v)));
+    return text;
+}
+
+static struct str by_shown(struct cli *c, const struct json *need)
+{
+    struct str by = list_shown(c, need, "by", " or ");
+    return by.size > 0 ? by : STR("any reviewer");
+}
+
+static void print_needs(struct cli *c, const struct json *item)
+{
+    const struct json *list = json_get(item, STR("needs"));
+    for (const struct json *v = json_is_array(list) ? list->child : NULL; v != NULL; v = v->next) {
+        struct str rule = member_shown(c, v, "rule"), voted = list_shown(c, v, "voted", ", ");
+        print_field(c, "needs",
+                    arena_printf(&c->arena, "%llu of %llu by %.*s%s%.*s%s%.*s",
+                                 (unsigned long long)json_u64(v, STR("so_far"), 0),
+                                 (unsigned long long)json_u64(v, STR("approvals"), 1),
+                                 STR_FORMAT(by_shown(c, v)), rule.size > 0 ? " for rule " : "",
+                                 STR_FORMAT(rule), voted.size > 0 ? ": " : "", STR_FORMAT(voted)));
+    }
+}
+
+/* ": still needs 1 more by finance, 2 more by any reviewer" */
+static void print_missing(struct cli *c, const struct json *review)
+{
+    const struct json *list = json_get(review, STR("needs"));
+    const char *before = ": still needs ";
+    for (const struct json *v = json_is_array(list) ? list->child : NULL; v != NULL; v = v->next) {
+        uint64_t so_far = json_u64(v, STR("so_far"), 0), all = json_u64(v, STR("approvals"), 1);
+        if (so_far >= all) continue;
+        fprintf(c->out, "%s%llu more by %.*s", before, (unsigned long long)(all - so_far),
+                STR_FORMAT(by_shown(c, v)));
+        before = ", ";
+    }
+}
+
 static void print_item(struct cli *c, const struct json *item)
 {
     static const char *const fields[][2] = {
@@ -94,9 +150,9 @@ static void print_item(struct cli *c, const struct json *item)
     print_field(c, "on", resource_shown(c, item));
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         print_field(c, fields[i][0], member_shown(c, item, fields[i][1]));
-    if (json_u64(item, STR("approvals_required"), 1) > 1)
-        print_field(c, "votes needed", member_shown(c, item, "approvals_required"));
+    print_needs(c, item);
     print_approvals(c, item);
+    print_field(c, "cancelled by", member_shown(c, item, "cancelled_by"));
     print_field(c, "resolved by", member_shown(c, item, "resolved_by"));
     print_field(c, "note", member_shown(c, item, "resolution_note"));
     print_field(c, "good until", member_shown(c, item, "approval_expires_at"));
@@ -119,49 +175,227 @@ static int print_answer(struct cli *c, const struct reply *reply)
 
 /* ---- list ---- */
 
-static int list_page(struct cli *c, const struct arguments *a, struct str status, struct str cursor,
-                     struct str limit, struct reply *ret)
+/* What a page is asked for; absent: the engine's default. */
+struct page_query {
+    struct str status, order, cursor;
+    bool mine;
+    uint64_t limit;
+};
+
+static int list_page(struct cli *c, const struct arguments *a, const struct page_query *q,
+                     struct reply *ret)
 {
     struct target t;
-    bool pending = str_is_empty(status) || str_equal(status, STR("pending"));
+    char digits[U64_DIGITS];
+    bool pending = str_is_empty(q->status) || str_equal(q->status, STR("pending"));
     target_init(c, &t, pending ? "/v1/queue/pending" : "/v1/queue");
     target_tenant(&t, c);
-    if (!pending && !str_equal(status, STR("all"))) target_query(&t, "status", status);
+    if (!pending && !str_equal(q->status, STR("all"))) target_query(&t, "status", q->status);
     target_query(&t, "actor", argument_text(a, "actor"));
     target_query(&t, "action", argument_text(a, "action"));
-    target_query(&t, "cursor", cursor);
-    target_query(&t, "limit", limit);
+    if (q->mine) target_query(&t, "mine", STR("true"));
+    target_query(&t, "order", q->order);
+    target_query(&t, "cursor", q->cursor);
+    target_query(&t, "limit", str_of_u64(q->limit, digits));
     struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&t)};
     return cli_call(c, &r, ret);
 }
 
-static void add_review(struct cli *c, struct table *t, const struct json *item)
+/* The next page begins after the last review of this one. */
+static int check_next(struct cli *c, const struct reply *page, bool may_be_empty, uint64_t cursor,
+                      uint64_t *ret_next)
 {
-    table_add(t, member_shown(c, item, "id"));
-    table_add(t, who_shown(c, item));
-    table_add(t, member_shown(c, item, "action"));
-    table_add(t, resource_shown(c, item));
-    table_add(t, member_shown(c, item, "status"));
-    table_add(t, member_shown(c, item, "expires_at"));
-    table_add(t, member_shown(c, item, "reason"));
+    const struct json *items = json_get(page->root, STR("items"));
+    bool has_items = json_is_array(items) && items->count > 0;
+    *ret_next = json_u64(page->root, STR("next_cursor"), 0);
+    if (*ret_next == 0 || (*ret_next > cursor && (has_items || may_be_empty))) return DONE;
+    return cli_complain(
+        c, REFUSED,
+        "the engine's answer has a cursor that does not come to an end: check --engine");
+}
+
+/* "in 7 min": until the end of its state, by the engine's clock. */
+static struct str deadline_shown(struct cli *c, const struct json *item, uint64_t now_ms)
+{
+    enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR };
+    struct str status = json_text(item, STR("status"));
+    const char *member = str_equal(status, STR("pending"))    ? "expires_at"
+                         : str_equal(status, STR("approved")) ? "approval_expires_at"
+                                                              : NULL;
+    uint64_t end_ms;
+    if (member == NULL || !time_read(json_text(item, str_from(member)), &end_ms))
+        return (struct str){0};
+    if (end_ms <= now_ms) return STR("over");
+    uint64_t left = end_ms - now_ms, unit = SECOND;
+    const char *name = "s";
+    if (left >= MINUTE) unit = MINUTE, name = "min";
+    if (left >= 2 * HOUR) unit = HOUR, name = "h";
+    if (left >= 2 * DAY) unit = DAY, name = "d";
+    return arena_printf(&c->arena, "in %llu %s", (unsigned long long)(left / unit), name);
+}
+
+/* At most ARGUMENT_CHARACTERS of it. */
+static struct str shortened(struct cli *c, struct str text)
+{
+    size_t count = 0, cut = 0;
+    for (size_t at = 0; at < text.size; at++) {
+        if (((unsigned char)text.bytes[at] & 0xC0) == 0x80) continue; /* inside a character */
+        if (count == ARGUMENT_CHARACTERS - 1) cut = at;
+        if (count++ == ARGUMENT_CHARACTERS)
+            return arena_printf(&c->arena, "%.*s…", (int)cut, text.bytes);
+    }
+    return text;
+}
+
+/* An agent's text in a row of name=value: as JSON, if it could pass for more than one of them. */
+static struct str word_shown(struct cli *c, struct str text)
+{
+    bool is_word = text.size > 0;
+    for (size_t i = 0; i < text.size; i++)
+        is_word = is_word && (unsigned char)text.bytes[i] > ' ' &&
+                  strchr("=,+\"'[]{}\\", text.bytes[i]) == NULL;
+    struct str shown = shortened(c, text);
+    if (is_word || str_equal(text, STR("[masked]"))) return text_shown(&c->arena, shown);
+    struct buf quoted = cli_scratch(c, 6 * shown.size + 2);
+    json_put_string(&quoted, shown);
+    return text_shown(&c->arena, buf_view(&quoted));
+}
+
+static struct str argument_shown(struct cli *c, const struct json *v)
+{
+    switch (v->type) {
+    case JSON_OBJECT: return v->count == 0 ? STR("{}") : STR("{…}");
+    case JSON_ARRAY: return arena_printf(&c->arena, "[%u]", v->count);
+    case JSON_STRING: return word_shown(c, v->string);
+    default: return shortened(c, v->raw);
+    }
+}
+
+/* "amount=620 card=[masked] +2": the first arguments that are values, then the others. */
+static struct str arguments_shown(struct cli *c, const struct json *item)
+{
+    const struct json *args = json_get(item, STR("args"));
+    struct str text = {0};
+    unsigned shown = 0;
+    if (!json_is_object(args)) return text;
+    for (unsigned round = 0; round < 2; round++)
+        for (const struct json *m = args->child; m != NULL && shown < ARGUMENTS_SHOWN;
+             m = m->next) {
+            bool branch = m->type == JSON_OBJECT || m->type == JSON_ARRAY;
+            if (branch != (round == 1)) continue;
+            struct str key = word_shown(c, m->key);
+            text =
+                arena_printf(&c->arena, "%.*s%s%.*s=%.*s", STR_FORMAT(text), shown > 0 ? " " : "",
+                             STR_FORMAT(key), STR_FORMAT(argument_shown(c, m)));
+            shown++;
+        }
+    if (args->count > shown)
+        text = arena_printf(&c->arena, "%.*s +%u", STR_FORMAT(text), args->count - shown);
+    return text;
+}
+
+/* The pages of one list: as one table, or as one page for programs. */
+struct queue_list {
+    struct arena arena; /* the rows; those of c->arena end with their page */
+    struct table table;
+    struct buf items;
+    uint64_t count, most; /* reviews; most 0: all */
+    uint64_t total, next;
+};
+
+static bool add_review(struct cli *c, struct queue_list *l, const struct json *item,
+                       uint64_t now_ms)
+{
+    const struct str cells[] = {
+        member_shown(c, item, "id"),     deadline_shown(c, item, now_ms), who_shown(c, item),
+        member_shown(c, item, "action"), resource_shown(c, item),         arguments_shown(c, item),
+        member_shown(c, item, "status"), member_shown(c, item, "reason")};
+    if (c->json) {
+        if (l->count > 0) buf_put_byte(&l->items, ',');
+        buf_put(&l->items, item->raw);
+    } else {
+        for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) table_add(&l->table, cells[i]);
+    }
+    l->count++;
+    return !l->items.overflow && !l->arena.overflow;
+}
+
+static int add_page(struct cli *c, struct queue_list *l, const struct reply *reply)
+{
+    const struct json *items = json_get(reply->root, STR("items"));
+    uint64_t now_ms = reply_now_ms(reply);
+    for (const struct json *item = json_is_array(items) ? items->child : NULL; item != NULL;
+         item = item->next) {
+        if (!add_review(c, l, item, now_ms))
+            return cli_complain(c, REFUSED,
+                                "the list is too long for one answer; use --limit and --cursor");
+    }
+    l->total = json_u64(reply->root, STR("total"), 0);
+    return DONE;
+}
+
+static void print_queue(struct cli *c, const struct queue_list *l, bool mine)
+{
+    if (c->json) {
+        fputs("{\"items\":[", c->out);
+        print_str(c->out, buf_view(&l->items));
+        fprintf(c->out, "],\"count\":%llu,\"limit\":%llu,\"total\":%llu,\"next_cursor\":%llu}\n",
+                (unsigned long long)l->count,
+                (unsigned long long)(l->most > 0 ? l->most : l->count),
+                (unsigned long long)l->total, (unsigned long long)l->next);
+        return;
+    }
+    fprintf(c->err, mine ? "%llu for you, of %llu\n" : "%llu of %llu\n",
+            (unsigned long long)l->count, (unsigned long long)l->total);
+    table_print(&l->table, c->out, c->width);
+    if (l->next != 0) fprintf(c->err, "More: --cursor %llu\n", (unsigned long long)l->next);
+}
+
+/* Every page, until the end or the limit. */
+static int read_pages(struct cli *c, const struct arguments *a, struct page_query *q,
+                      struct queue_list *l)
+{
+    uint64_t cursor = 0;
+    (void)str_to_u64(q->cursor, &cursor);
+    for (;;) {
+        struct reply reply;
+        char digits[U64_DIGITS];
+        uint64_t left = l->most > 0 ? l->most - l->count : LIST_PAGE;
+        q->limit = left < LIST_PAGE ? left : LIST_PAGE;
+        int code = list_page(c, a, q, &reply);
+        if (code == DONE) code = add_page(c, l, &reply);
+        if (code != DONE) return code;
+        code = check_next(c, &reply, q->mine, cursor, &l->next);
+        if (code != DONE || l->next == 0 || (l->most > 0 && l->count == l->most)) return code;
+        cursor = l->next;
+        arena_reset(&c->arena);
+        q->cursor = arena_copy(&l->arena, str_of_u64(cursor, digits));
+    }
 }
 
 static int queue_list(struct cli *c, const struct arguments *a)
 {
-    static const char *const heads[] = {"REVIEW", "*WHO",  "*WANTS TO", "*ON",
-                                        "STATUS", "UNTIL", "*REASON",   NULL};
-    struct reply reply;
-    int code = check_page(c, a);
-    if (code == DONE)
-        code =
-            list_page(c, a, argument_text(a, "status"), argument_text(a, "cursor"),
-                      argument_given(a, "limit") ? argument_text(a, "limit") : STR("50"), &reply);
-    if (code != DONE) return code;
-    if (!c->json)
-        fprintf(c->err, "%llu of %llu\n", (unsigned long long)json_u64(reply.root, STR("count"), 0),
-                (unsigned long long)json_u64(reply.root, STR("total"), 0));
-    print_list(c, &reply, "items", heads, add_review);
-    return DONE;
+    static const char *const heads[] = {"REVIEW", "DEADLINE", "*WHO",    "*WANTS TO", "*ON",
+                                        "*WITH",  "STATUS",   "*REASON", NULL};
+    struct queue_list l = {0};
+    struct page_query q = {.status = argument_text(a, "status"),
+                           .cursor = argument_text(a, "cursor"),
+                           .mine = argument_given(a, "mine")};
+    uint64_t number;
+    if (argument_given(a, "limit") &&
+        (!str_to_u64(argument_text(a, "limit"), &l.most) || l.most == 0))
+        return cli_complain(c, USAGE, "--limit: it must be a number from 1");
+    if (argument_given(a, "cursor") && !str_to_u64(q.cursor, &number))
+        return cli_complain(c, USAGE, "--cursor: it must be a number, as an earlier list gave it");
+    if (str_is_empty(q.status) || str_equal(q.status, STR("pending"))) q.order = STR("deadline");
+    arena_init(&l.arena, ROWS_FIRST, ROWS_MOST);
+    buf_init(&l.items, ROWS_FIRST, ROWS_MOST);
+    table_init(&l.table, &l.arena, heads);
+    int code = read_pages(c, a, &q, &l);
+    if (code == DONE) print_queue(c, &l, q.mine);
+    buf_fini(&l.items);
+    arena_fini(&l.arena);
+    return code;
 }
 
 /* ---- one review ---- */
@@ -211,7 +445,8 @@ static int post(struct cli *c, const struct arguments *a, const char *what)
     put_text_member(&body, "note", argument_text(a, "note"));
     put_text_member(&body, "resolved_by", argument_text(a, "by"));
     buf_put_byte(&body, '}');
-    if (body.overflow) return cli_complain(c, USAGE, "that is too long");
+    if (body.overflow)
+        return cli_complain(c, USAGE, "the request is larger than 64 KiB; shorten --note");
     struct request r = {
         .side = SIDE_ENGINE,
         .method = "POST",
@@ -219,17 +454,13 @@ static int post(struct cli *c, const struct arguments *a, const char *what)
         .body = buf_view(&body),
         .hint_code = "wrong_reviewer",
         .hint =
-            "--by NAME says which person resolves it; the key's reviewers and the rule's review.by say who may."};
+            "--by NAME names the person who resolves it; the key's reviewers and the rule's review.by list who may."};
     int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) return print_answer(c, &reply);
     fprintf(c->out, "%s is %.*s", a->positionals[0],
             STR_FORMAT(member_shown(c, reply.root, "status")));
-    uint64_t needed = json_u64(reply.root, STR("approvals_required"), 1);
-    const struct json *approvals = json_get(reply.root, STR("approvals"));
-    if (str_equal(json_text(reply.root, STR("status")), STR("pending")) && approvals != NULL)
-        fprintf(c->out, ": %u approved so far, %llu needed of each that the rules ask for",
-                approvals->count, (unsigned long long)needed);
+    print_missing(c, reply.root);
     fputs(".\n", c->out);
     return DONE;
 }
@@ -239,6 +470,7 @@ static int queue_approve(struct cli *c, const struct arguments *a)
     return post(c, a, "/approve");
 }
 static int queue_deny(struct cli *c, const struct arguments *a) { return post(c, a, "/deny"); }
+static int queue_revoke(struct cli *c, const struct arguments *a) { return post(c, a, "/revoke"); }
 
 static int queue_cancel(struct cli *c, const struct arguments *a)
 {
@@ -257,7 +489,7 @@ static int queue_cancel(struct cli *c, const struct arguments *a)
 
 enum { REVIEW_TEXT = 30 };
 
-struct seen { /* the reviews of the latest look */
+struct seen { /* the reviews of the latest poll */
     char (*ids)[REVIEW_TEXT];
     size_t count;
 };
@@ -281,7 +513,7 @@ static void print_arrival(struct cli *c, const struct json *item)
         STR_FORMAT(member_shown(c, item, "action")), STR_FORMAT(member_shown(c, item, "reason")));
 }
 
-/* Prints what is new since `before`, and makes it the latest look. */
+/* Prints the reviews that are not in `before`, and makes this list the latest one. */
 static void print_arrivals(struct cli *c, const struct json *items, struct seen *before)
 {
     struct seen now = {.ids = calloc(WATCH_PAGE, REVIEW_TEXT)};
@@ -298,16 +530,8 @@ static void print_arrivals(struct cli *c, const struct json *items, struct seen 
     fflush(c->out);
 }
 
-/* A page goes on behind its last review, to younger ones. */
-static int check_next(struct cli *c, const struct json *items, uint64_t cursor, uint64_t next)
-{
-    bool goes_on = json_is_array(items) && items->count > 0 && next > cursor;
-    if (next == 0 || goes_on) return DONE;
-    return cli_complain(c, REFUSED, "what the engine answers does not come to an end");
-}
-
-/* Looks once a second at the youngest page. What comes later comes behind it, so a page that was
- * full once need not be looked at again, however many wait. */
+/* Polls the youngest page once a second. Later reviews come after it, so a page that was full is
+ * not read again, however many reviews wait. */
 static int queue_watch(struct cli *c, const struct arguments *a)
 {
     struct seen seen = {0};
@@ -318,20 +542,21 @@ static int queue_watch(struct cli *c, const struct arguments *a)
         struct reply reply;
         struct str from = cursor == 0 ? (struct str){0}
                                       : arena_printf(&c->arena, "%llu", (unsigned long long)cursor);
-        code = list_page(c, a, STR("pending"), from, arena_printf(&c->arena, "%d", WATCH_PAGE),
-                         &reply);
+        const struct page_query q = {.cursor = from, .limit = WATCH_PAGE};
+        code = list_page(c, a, &q, &reply);
         if (code != DONE) break;
         const struct json *items = json_get(reply.root, STR("items"));
         print_arrivals(c, items, &seen);
-        uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
-        code = check_next(c, items, cursor, next);
+        uint64_t next;
+        code = check_next(c, &reply, false, cursor, &next);
         if (code != DONE) break;
         arena_reset(&c->arena);
         if (next != 0) {
             cursor = next;
             continue;
         }
-        if (argument_given(a, "once") || ferror(c->out)) break; /* nobody reads any more */
+        if (argument_given(a, "once") || ferror(c->out))
+            break; /* the reader of the output has closed it */
         nanosleep(&pause, NULL);
     }
     free(seen.ids);
@@ -342,30 +567,40 @@ static int queue_watch(struct cli *c, const struct arguments *a)
 
 static const struct flag list_flags[] = {
     {"status", "WORD", "pending (default), approved, denied, expired, cancelled, redeemed, all"},
-    {"actor", "NAME", "only what this agent asked"},
+    {"actor", "NAME", "only requests of this agent"},
     {"action", "NAME", "only this action"},
-    PAGE_FLAGS("50"),
+    {"mine", NULL, "only those that a vote with this key can help"},
+    {"limit", "N", "the most reviews to show (default: all)"},
+    {"cursor", "N", "continue where an earlier list ended"},
     {NULL, NULL, NULL}};
 static const struct flag resolve_flags[] = {
-    {"note", "TEXT", "why, for the record"},
-    {"by", "NAME", "who resolves it (default: the key's owner)"},
+    {"note", "TEXT", "a note for the record"},
+    {"by", "NAME", "the person who resolves it (default: the key's owner)"},
     {NULL, NULL, NULL}};
-static const struct flag watch_flags[] = {{"actor", "NAME", "only what this agent asks"},
-                                          {"action", "NAME", "only this action"},
-                                          {"once", NULL, "print what waits now and end"},
-                                          {NULL, NULL, NULL}};
+static const struct flag watch_flags[] = {
+    {"actor", "NAME", "only requests of this agent"},
+    {"action", "NAME", "only this action"},
+    {"once", NULL, "print the reviews that wait now, and end"},
+    {NULL, NULL, NULL}};
 
 const struct command queue_commands[] = {
-    {"queue", "list", "", "show what waits for a person", NULL, list_flags, 0, 0, queue_list},
-    {"queue", "show", "REVIEW", "one review with its arguments, laid out for reading",
-     "REVIEW is a rev_ id, or the trace id of a decision that was given it.", NULL, 1, 1,
+    {"queue", "list", "", "show the reviews that wait for a person",
+     "Pending reviews come by deadline, others by age. WITH has the main arguments;\n"
+     "`writ queue show` has all.",
+     list_flags, 0, 0, queue_list},
+    {"queue", "show", "REVIEW", "show one review with its arguments",
+     "REVIEW is a rev_ id, or the trace id of a decision that created the review.", NULL, 1, 1,
      queue_show},
-    {"queue", "approve", "REVIEW", "one person's yes", NULL, resolve_flags, 1, 1, queue_approve},
-    {"queue", "deny", "REVIEW", "one person's no: it ends the review", NULL, resolve_flags, 1, 1,
+    {"queue", "approve", "REVIEW", "approve a review, as one person", NULL, resolve_flags, 1, 1,
+     queue_approve},
+    {"queue", "deny", "REVIEW", "deny a review, which ends it", NULL, resolve_flags, 1, 1,
      queue_deny},
-    {"queue", "cancel", "REVIEW", "take back what one asked for", NULL, NULL, 1, 1, queue_cancel},
-    {"queue", "wait", "REVIEW", "wait until a person has resolved it; 0 is approved", NULL, NULL, 1,
-     1, queue_wait},
+    {"queue", "revoke", "REVIEW", "take an approval back before it is redeemed", NULL,
+     resolve_flags, 1, 1, queue_revoke},
+    {"queue", "cancel", "REVIEW", "cancel the review of your own request", NULL, NULL, 1, 1,
+     queue_cancel},
+    {"queue", "wait", "REVIEW", "wait until a review is resolved; exit status 0 is approved", NULL,
+     NULL, 1, 1, queue_wait},
     {"queue", "watch", "", "print reviews as they come", "With --json: one review a line.",
      watch_flags, 0, 0, queue_watch},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

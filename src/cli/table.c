@@ -22,7 +22,7 @@ void table_add(struct table *t, struct str cell)
     if (t->cell_count == t->capacity) {
         size_t wanted = t->capacity == 0 ? 64 * t->columns : t->capacity * 2;
         struct str *more = arena_array(t->arena, struct str, wanted);
-        if (more == NULL) return; /* the arena's owner looks at its overflow before printing */
+        if (more == NULL) return; /* the arena's owner checks its overflow before printing */
         if (t->cell_count > 0) memcpy(more, t->cells, t->cell_count * sizeof *more);
         t->cells = more;
         t->capacity = wanted;
@@ -33,7 +33,7 @@ void table_add(struct table *t, struct str cell)
 
 /* ---- safe text ---- */
 
-/* The code point that starts here and its length; what is not UTF-8 is one byte of it. */
+/* The code point that starts here and its length; a byte that is not UTF-8 counts as one. */
 static uint32_t decode(struct str s, size_t *ret_size)
 {
     const unsigned char *b = (const unsigned char *)s.bytes;
@@ -54,12 +54,12 @@ static uint32_t decode(struct str s, size_t *ret_size)
 static bool is_safe(uint32_t point)
 {
     if (point < 0x20 || (point >= 0x7f && point < 0xa0)) return false;
-    /* What turns the order of letters around, and what shows as nothing: another
-     * name that looks the same. */
+    /* Characters that reverse the direction of text, or that are invisible: with them another name
+     * would look the same. */
     if ((point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
         (point >= 0x2060 && point <= 0x206f) || (point >= 0xe0000 && point <= 0xe0fff))
         return false;
-    /* no characters: XML takes no document that has one */
+    /* not characters: XML does not allow them in a document */
     if ((point & 0xfffe) == 0xfffe) return false;
     return point != 0xad && point != 0x061c && point != 0x180e && point != 0xfeff &&
            point != 0xfffd;
@@ -105,7 +105,7 @@ static void print_blanks(FILE *out, size_t count)
     for (size_t i = 0; i < count; i++) fputc(' ', out);
 }
 
-/* The cell in `width` columns; what is too wide ends with an ellipsis. */
+/* The cell in `width` columns; a longer text ends with an ellipsis. */
 static void print_cell(FILE *out, struct str cell, size_t width, bool is_last)
 {
     size_t columns = text_columns(cell);
@@ -117,7 +117,7 @@ static void print_cell(FILE *out, struct str cell, size_t width, bool is_last)
     size_t end = 0, used = 0;
     for (size_t size; end < cell.size; end += size) {
         size_t next = point_columns(decode(str_skip(cell, end), &size));
-        if (used + next + 1 > width) break; /* one is the ellipsis's */
+        if (used + next + 1 > width) break; /* one column for the ellipsis */
         used += next;
     }
     fwrite(cell.bytes, 1, end, out);
@@ -133,7 +133,7 @@ static void print_row(const struct table *t, FILE *out, const struct str *cells,
     fputc('\n', out);
 }
 
-/* Takes columns away, one at a time from the widest that may be cut, until a line fits. */
+/* Narrows the widest column that may be cut by one, again and again, until a line fits. */
 static void narrow(const struct table *t, size_t *widths, size_t total, unsigned width)
 {
     while (total > width) {

@@ -1,4 +1,4 @@
-/* talk.c - what the commands say, and what they read. */
+/* talk.c - the output of the commands, and the files and texts that they read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ enum { COMPLAINT_MAX = 8 << 10 };
 int cli_complain(struct cli *c, int code, const char *format, ...)
 {
     char text[COMPLAINT_MAX];
-    struct arena shown; /* of its own: the complaint may be that the command's is full */
+    struct arena shown; /* memory of its own: the error may be that the command's arena is full */
     va_list arguments;
     va_start(arguments, format);
     int size = vsnprintf(text, sizeof text, format, arguments);
@@ -107,7 +107,7 @@ void print_field(struct cli *c, const char *name, struct str value)
     fprintf(c->out, "  %-13s %.*s\n", name, STR_FORMAT(value));
 }
 
-/* ---- what is read ---- */
+/* ---- input ---- */
 
 struct str environment_value(const struct cli *c, const char *name)
 {
@@ -162,7 +162,7 @@ bool time_or_in(struct cli *c, struct str text, struct str *ret)
 {
     uint64_t ms;
     if (config_span(text, &ms)) {
-        if (ms > 3153600000000) return false; /* a century is as good as never */
+        if (ms > 3153600000000) return false; /* more than a century counts as a mistake */
         *ret = time_text(c, world_now_ms() + ms);
         return true;
     }

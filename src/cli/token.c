@@ -7,7 +7,7 @@
 
 enum { BODY_MAX = 64 << 10 };
 
-/* The interfaces tell a token's end in Unix seconds; people get the time. */
+/* The API has a token's end in Unix seconds; people get a time. */
 static struct str seconds_shown(struct cli *c, const struct json *object, const char *name)
 {
     uint64_t seconds = json_u64(object, str_from(name), 0);
@@ -69,7 +69,8 @@ static int token_mint(struct cli *c, const struct arguments *a)
     put_number_member(&body, "ttl_seconds", ttl_seconds);
     put_number_member(&body, "max_uses", uses);
     buf_put_byte(&body, '}');
-    if (body.overflow) return cli_complain(c, USAGE, "that is too long");
+    if (body.overflow)
+        return cli_complain(c, USAGE, "the request is larger than 64 KiB; shorten --scope");
     struct request r = {.side = SIDE_ENGINE,
                         .method = "POST",
                         .target = STR("/v1/tokens/mint"),
@@ -82,7 +83,7 @@ static int token_mint(struct cli *c, const struct arguments *a)
     }
     struct str token = json_text(reply.root, STR("token"));
     if (!is_token_text(token))
-        return cli_complain(c, REFUSED, "what writ-engine answered is no token");
+        return cli_complain(c, REFUSED, "the answer of writ-engine has no token; check --engine");
     fprintf(c->out, "%.*s\n", STR_FORMAT(token));
     fprintf(c->err, "This is %.*s, for %.*s; it ends at %.*s.\n",
             STR_FORMAT(member_shown(c, reply.root, "token_id")),
@@ -113,7 +114,7 @@ static int token_list(struct cli *c, const struct arguments *a)
     return page_list(c, a, &target, &listing);
 }
 
-/* Whoever reads a token may use it: as a key, it has no place on a command line. */
+/* Anyone who reads a token can use it. So, like a key, it is not taken on a command line. */
 static int refuse_token(struct cli *c, const char *instead)
 {
     return cli_complain(
@@ -128,13 +129,13 @@ static int token_show(struct cli *c, const struct arguments *a)
     struct str text, path = argument_at(a, 0);
     struct reply reply;
     if (is_token_text(path))
-        return refuse_token(c, "give it on standard input, or name a file that holds it");
+        return refuse_token(c, "write it to standard input, or name a file that holds it");
     int code = file_text(c, str_is_absent(path) ? STR("-") : path, TOKEN_TEXT_MAX + 2, &text);
     if (code != DONE) return code;
     while (text.size > 0 && (unsigned char)text.bytes[text.size - 1] <= ' ') text.size--;
     if (!is_token_text(text))
         return cli_complain(
-            c, USAGE, "what was given is no token: it is three parts of letters with dots between");
+            c, USAGE, "the input is no token: a token is three parts of letters with dots between");
     buf_put_byte(&body, '{');
     put_text_member(&body, "token", text);
     buf_put_byte(&body, '}');
@@ -163,7 +164,7 @@ static int token_revoke(struct cli *c, const struct arguments *a)
     struct target target;
     struct reply reply;
     if (is_token_text(argument_at(a, 0)))
-        return refuse_token(c, "name it by its id (tok_…), which writ token list and show tell");
+        return refuse_token(c, "name it by its id (tok_…), which writ token list and show print");
     target_init(c, &target, "/v1/tokens");
     target_segment(&target, argument_at(a, 0));
     target_tenant(&target, c);
@@ -181,17 +182,17 @@ static int token_revoke(struct cli *c, const struct arguments *a)
 /* ---- the rows ---- */
 
 static const struct flag mint_flags[] = {
-    {"scope", "GLOBS", "actions that it may be used for, blanks between: \"get_* issue_refund\""},
+    {"scope", "GLOBS", "actions that it permits, separated by blanks: \"get_* issue_refund\""},
     {"actor", "NAME", "the agent that it is for (default: the key's name)"},
-    {"acting-for", "NAME", "the person on whose behalf"},
+    {"acting-for", "NAME", "the person for whom the agent acts"},
     {"ttl", "SPAN", "how long it lives: 1s to 24h (default 60s)"},
     {"uses", "N", "how often it may be used (default: any number)"},
-    {"audience", "NAME", "the service that shall take it"},
+    {"audience", "NAME", "the audience: the service that accepts it"},
     {NULL, NULL, NULL}};
 static const struct flag list_flags[] = {
-    {"actor", "NAME", "only this agent's"},
-    {"acting-for", "NAME", "only those on this person's behalf"},
-    {"all", NULL, "revoked and spent ones too"},
+    {"actor", "NAME", "only tokens of this agent"},
+    {"acting-for", "NAME", "only tokens of agents that act for this person"},
+    {"all", NULL, "also revoked and spent tokens"},
     PAGE_FLAGS("100"),
     {NULL, NULL, NULL}};
 
@@ -199,13 +200,13 @@ const struct command token_commands[] = {
     {"token", "mint", "", "make a short-lived token and print it, once",
      "The token is the only thing on standard output; its id, for revoking, goes to standard error.",
      mint_flags, 0, 0, token_mint},
-    {"token", "list", "", "show tokens: whose they are, what is left of them", NULL, list_flags, 0,
-     0, token_list},
-    {"token", "show", "[FILE]", "what a token says, and whether it is good",
-     "Reads the token from FILE or from standard input. Exit status 0: it is good.", NULL, 0, 1,
+    {"token", "list", "", "show tokens with their agents, uses and ends", NULL, list_flags, 0, 0,
+     token_list},
+    {"token", "show", "[FILE]", "show a token's content, and whether it is valid",
+     "Reads the token from FILE or from standard input. Exit status 0: it is valid.", NULL, 0, 1,
      token_show},
-    {"token", "revoke", "ID", "end a token now, on every core",
-     "Once this has answered, no request with the token is accepted, whatever happens. Who checks tokens\n"
-     "offline, by the published keys alone, does not see it.",
+    {"token", "revoke", "ID", "end a token now",
+     "After the answer no request with the token is accepted. A service that checks tokens offline, with\n"
+     "the published keys only, does not see the revocation.",
      NULL, 1, 1, token_revoke},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

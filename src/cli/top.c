@@ -1,11 +1,11 @@
-/* top.c - `writ top`: what both programs do now, second by second.
+/* top.c - `writ top`: the current activity of both programs.
  *
- * A look is a scrape of both /metrics and, where the key may list reviews, their number in its
- * tenant. A counter is shown as its growth between two looks, so even one sample takes two of them;
- * everything else as it stands. What the key may not see, or who does not answer, is said once in
- * every sample, and its figures are absent: a gap is told from a zero.
+ * A look is a scrape of both /metrics and, if the key may list reviews, their number in its tenant.
+ * A counter is shown as its growth between two looks, so even one sample takes two of them. Other
+ * metrics are shown as they are. If the key may not see a figure, or a program does not answer,
+ * each sample has one line about it, and the figures are absent, not zero.
  *
- * A terminal is painted over; elsewhere each sample is one line (or one object with --json). */
+ * A terminal is painted over; other outputs get one line a sample (or one object with --json). */
 #include <math.h>
 #include <time.h>
 
@@ -30,7 +30,7 @@ enum kind { LEVEL, COUNTER };
 struct figure {
     const char *group, *name; /* in JSON: {"group": {"name": …}} */
     const char *label;        /* for people */
-    const char *head;         /* the column where a sample is one line; NULL: not there */
+    const char *head;         /* the column if a sample is one line; NULL: no column */
     const char *metric;       /* NULL: from the review queue */
     enum side side;
     enum kind kind;
@@ -58,7 +58,7 @@ static const struct figure figures[] = {
     {"publish", "stored", "events stored", "STORED/S", PLATFORM("ingest_events_total"), COUNTER},
     {"queues", "mailboxes", "in the mailboxes", "MAIL", ENGINE("mailbox_depth"), LEVEL},
     {"queues", "calls_held", "calls without room", "HELD", ENGINE("calls_held"), LEVEL},
-    {"queues", "visits_away", "requests visiting another", "AWAY", ENGINE("visits_away"), LEVEL},
+    {"queues", "visits_away", "calls to other reactors", "AWAY", ENGINE("visits_away"), LEVEL},
     {"queues", "answers_parked", "answers waiting for disk", NULL, ENGINE("answers_parked"), LEVEL},
     {"queues", "replies_parked", "replies waiting for disk", "PARKED", ENGINE("replies_parked"),
      LEVEL},
@@ -84,7 +84,7 @@ struct look {
     size_t reached, seen; /* of the PROGRAMS, those that answered; sources that gave figures */
 };
 
-/* What the key turned out not to be allowed, which does not change from look to look. */
+/* What the key may not read; this does not change between looks. */
 struct rights {
     bool no_queue;
 };
@@ -126,12 +126,12 @@ static void note_problem(struct cli *c, struct look *look, enum side side,
     look->problems[look->problem_count++] = text_shown(&c->arena, text);
 }
 
-/* False: no use in going on, and it has been told. */
+/* False: the command must end; an error was printed. */
 static bool look_at_metrics(struct cli *c, enum side side, struct look *look)
 {
     int code;
     struct reply reply = ask_program(c, side, "/metrics", false, &code);
-    if (code == USAGE) return false; /* no key, or an address that is none */
+    if (code == USAGE) return false; /* no key, or an invalid address */
     look->reached += reply.status != 0;
     if (code != DONE) {
         note_problem(c, look, side, &reply);
@@ -144,7 +144,7 @@ static bool look_at_metrics(struct cli *c, enum side side, struct look *look)
     return true;
 }
 
-/* Only reviewers may list what waits; for others, the engine's own figure has to do. */
+/* Only reviewers may list reviews; for other keys the engine's metric is shown. */
 static void look_at_queue(struct cli *c, struct look *look, struct rights *rights)
 {
     int code;
@@ -168,7 +168,7 @@ static bool look_now(struct cli *c, struct look *look, struct rights *rights)
     return true;
 }
 
-/* Whether the first look gives hope of a better second one. */
+/* Whether a second look is useful after this first one. */
 static int judge_first(struct cli *c, const struct look *look)
 {
     if (look->seen > 0) return DONE;
@@ -184,12 +184,12 @@ static double seconds_between(const struct look *a, const struct look *b)
     return (double)(b->at_ns - a->at_ns) / 1e9;
 }
 
-/* What a figure is in this sample; NAN: not known. */
+/* The value of a figure in this sample; NAN: not known. */
 static double shown_value(size_t i, const struct look *before, const struct look *now)
 {
     if (figures[i].kind == LEVEL) return now->values[i];
     double grown = now->values[i] - before->values[i], seconds = seconds_between(before, now);
-    if (grown < 0) grown = now->values[i]; /* the program was started anew between the looks */
+    if (grown < 0) grown = now->values[i]; /* the program restarted between the looks */
     return seconds > 0 ? grown / seconds : (double)NAN;
 }
 
@@ -239,7 +239,7 @@ static void print_object(struct cli *c, const struct look *before, const struct 
     fprintf(c->out, "},\"problems\":[%.*s]}\n", STR_FORMAT(buf_view(&problems)));
 }
 
-/* `end` closes each line: on a painted screen it also wipes what an earlier sample left there. */
+/* `end` closes each line. On a painted screen it also clears the rest of an earlier sample. */
 static void print_page(struct cli *c, const struct look *before, const struct look *now,
                        const char *end)
 {
@@ -279,7 +279,7 @@ static void print_line(struct cli *c, const struct look *before, const struct lo
     fputc('\n', c->out);
 }
 
-/* Problems of lines go to c->err, and only when they change: lines are for columns. */
+/* With one line a sample, problems go to c->err, and only when they change. */
 static void complain_of_changes(struct cli *c, const struct look *before, const struct look *now,
                                 bool is_first)
 {
@@ -298,7 +298,7 @@ static void print_sample(struct cli *c, const struct look *before, const struct 
         print_object(c, before, now);
     } else if (once) {
         print_page(c, before, now, "\n");
-    } else if (c->width > 0) { /* home, paint over, wipe what is below */
+    } else if (c->width > 0) { /* cursor to the top left, paint, clear the rest */
         fputs(number == 0 ? "\033[2J\033[H" : "\033[H", c->out);
         print_page(c, before, now, "\033[K\n");
         fputs("\033[J", c->out);
@@ -333,11 +333,11 @@ static int top(struct cli *c, const struct arguments *a)
     int code = judge_first(c, &before);
     for (size_t number = 0; code == DONE; number++) {
         pause_until(before.at_ns + every_ms * 1000000);
-        arena_reset(&c->arena); /* `before` keeps numbers; its texts are not looked at again */
+        arena_reset(&c->arena); /* only the numbers of `before` are read later, not its texts */
         if (!look_now(c, &now, &rights)) return USAGE;
         print_sample(c, &before, &now, once, number);
         if (once) return now.reached < PROGRAMS ? UNREACHABLE : DONE;
-        if (ferror(c->out)) return REFUSED; /* nobody reads any more */
+        if (ferror(c->out)) return REFUSED; /* the reader of the output has closed it */
         before = now;
     }
     return code;
@@ -345,13 +345,13 @@ static int top(struct cli *c, const struct arguments *a)
 
 static const struct flag top_flags[] = {
     {"once", NULL, "print one sample and end"},
-    {"every", "SPAN", "time between two looks, and what a rate is taken over (default 1s)"},
+    {"every", "SPAN", "time between two samples, over which a rate is computed (default 1s)"},
     {NULL, NULL, NULL}};
 
 const struct command top_commands[] = {
     {NULL, "top", "", "watch both programs: decisions, reviews, tokens, lag, queues",
-     "A key with role metrics or admin sees all figures, one with role reviewer how many reviews its\n"
-     "tenant has waiting. On a terminal the page is painted anew; elsewhere each sample is a line.\n"
-     "With --once the exit status is 3 where a program did not answer.",
+     "A key with the role metrics or admin sees all figures. A key with the role reviewer sees the number\n"
+     "of pending reviews of its tenant. On a terminal each sample replaces the one before; other outputs\n"
+     "get one line a sample. With --once the exit status is 3 if a program did not answer.",
      top_flags, 0, 0, top},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

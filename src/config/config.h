@@ -1,8 +1,8 @@
 /* config.h - one table of options (options.def) → parser, --help, reference document.
  *
- * A file has lines `name = value`, `#` comments. An unknown or bad option is refused with its
- * name, where it came from (file and line, environment, flag) and what would be right; only of the
- * environment an unknown one may be another program's and is told. Before
+ * A file has lines `name = value` and `#` comments. An unknown or bad option is refused with its
+ * name, its source (file and line, environment, flag) and the expected value. An unknown variable
+ * of the environment may belong to another program, so it is only logged. All of it runs before
  * threads start; the result is read-only afterwards. */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -10,10 +10,13 @@
 #include "base/buf.h"
 #include "base/fault.h"
 
+/* A LISTEN that is switched off. */
+#define LISTEN_NONE "none"
+
 enum program { PROGRAM_ENGINE = 1, PROGRAM_PLATFORM = 2, PROGRAM_BOTH = 3 };
 
-/* What a program exits with where another start would find the same: a setting that is wrong, or a
- * Redis or a database of somebody else. */
+/* The exit status if another start would fail in the same way: because of a wrong setting, or
+ * because Redis or the database belongs to another installation. */
 enum { STATUS_WRONG_SETTING = 2 };
 
 enum {
@@ -22,6 +25,17 @@ enum {
 #undef OPTION
     CONFIG_OPTIONS
 };
+
+enum { CHANNELS_MAX = 32, CHANNEL_NAME_MAX = 32 };
+
+enum {
+#define CHANNEL(field, type, key, otherwise, help) CHANNEL_AT_##field,
+#include "config/channels.def"
+#undef CHANNEL
+    CHANNEL_OPTIONS
+};
+
+struct config_channel; /* below */
 
 struct config {
 #define CONFIG_TEXT(field) const char *field;
@@ -37,36 +51,52 @@ struct config {
 #define OPTION(field, type, programs, name, otherwise, help) CONFIG_##type(field)
 #include "config/options.def"
 #undef OPTION
-    /* "writ.conf:3", "environment WRIT_LISTEN", "flag"; NULL: the default stands */
+    /* "writ.conf:3", "environment WRIT_LISTEN", "flag"; NULL: the value is the default */
     char *sources[CONFIG_OPTIONS];
+    const char *former[CONFIG_OPTIONS]; /* the former name by which it was set; NULL: it was not */
+    struct config_channel *channels[CHANNELS_MAX]; /* in the order of their first option */
+    size_t channel_count;
+};
+
+/* The options notify.NAME.… of one NAME. Only their form is checked here. */
+struct config_channel {
+    char name[CHANNEL_NAME_MAX + 1]; /* [a-z][a-z0-9-]* */
+#define CHANNEL(field, type, key, otherwise, help) CONFIG_##type(field)
+#include "config/channels.def"
+#undef CHANNEL
+    char *sources[CHANNEL_OPTIONS]; /* as in struct config */
 };
 
 /* Reads --config FILE (or WRIT_CONFIG), environment and flags. ERR_END: --help or --version was
- * asked for and has been printed to standard output. Strings live until config_fini() and are
- * never NULL. `listen`, `pepper_file` and `store` come with their defaults filled in; another
- * text that is "" was not set. */
+ * given and printed to standard output. Strings live until config_fini() and are never NULL.
+ * `listen`, `pepper_file` and `store` have their defaults filled in; any other text that is "" was
+ * not set. */
 enum err config_read(enum program program, int argc, char **argv, char **environment,
                      struct config *ret, struct fault *f);
 void config_fini(struct config *c);
 
-/* The next variable WRIT_… that is no option and nobody else's (others.def), from environment[*at]
- * on, which begins at 0; absent: there is none. config_read() has refused those that are nearly an option. */
+/* The next variable WRIT_… that is no option and not in others.def, from environment[*at] on; *at
+ * begins at 0. Absent: there are no more. config_read() has refused names that are nearly an
+ * option. */
 struct str config_stray_next(char **environment, size_t *at);
-/* A warning in the log for each. */
+/* Logs a warning for each such variable. */
 void config_tell_strays(char **environment);
-/* A warning in the log for each option of this program that was set and means nothing without
- * another, which is not (needs.def). */
+/* Logs a warning for each option of this program that was set but has no effect, because the option
+ * that it needs is not set (needs.def). */
 void config_tell_idle(const struct config *c, enum program program);
+
+/* Logs a warning for each option that the next version removes, or that was set by its former name
+ * (former.def). */
+void config_tell_former(const struct config *c, enum program program);
 
 void config_put_help(struct buf *out, enum program program); /* for a terminal */
 void config_put_reference(struct buf *out);                  /* schemas/config.md */
 
-/* Puts behind each option that the fault's sentence names where its value came from, as the
- * refusals of config_read() have it: much is judged only where it is used, by who knows
- * nothing of files and flags. */
+/* Adds the source of its value after each option in the fault's sentence, as config_read() does.
+ * Many values are checked only where they are used, by code without access to files and flags. */
 void config_name_sources(const struct config *c, struct fault *f);
 
-/* The settings of one file's text over `c`; `file` is its name in faults. */
+/* Reads the settings of one file's text into `c`; `file` is its name in faults. */
 enum err config_apply_text(struct config *c, enum program program, struct str text,
                            const char *file, struct fault *f);
 

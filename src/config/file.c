@@ -48,9 +48,10 @@ enum err setting_next(struct setting_reader *r, struct setting *ret, struct faul
         line = trimmed(without_comment(line));
         if (line.size == 0) continue;
         size_t equals = str_find(line, '=');
-        if (equals == line.size) return refuse(r, "there is no `=`", f);
+        if (equals == line.size) return refuse(r, "the `=` is missing", f);
         struct str name = trimmed(str_of(line.bytes, equals));
-        if (!is_option_name(name)) return refuse(r, "there is no name of an option before `=`", f);
+        if (!is_option_name(name))
+            return refuse(r, "the text before `=` is not the name of an option", f);
         *ret = (struct setting){name, trimmed(str_skip(line, equals + 1)), r->line};
         return ERR_OK;
     }

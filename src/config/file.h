@@ -1,12 +1,12 @@
-/* file.h - a configuration file's lines, without their meaning.
+/* file.h - the syntax of configuration files.
  *
  *   file    = { line "\n" }
  *   line    = blanks [ setting ] [ comment ]
  *   setting = name blanks "=" blanks value        value: the rest, without blanks around it
  *   comment = "#" …                               at the line's start or after a blank
  *
- * There is no quoting, so nothing needs escaping: a value is what one sees. Text must be UTF-8
- * without NUL. Only src/config includes this header. Pure, any thread. */
+ * There is no quoting, so nothing needs escaping. Text must be UTF-8 without NUL. Only src/config
+ * includes this header. Pure, any thread. */
 #ifndef CONFIG_FILE_H
 #define CONFIG_FILE_H
 
@@ -21,7 +21,7 @@ struct setting {
 
 struct setting_reader {
     struct str rest;
-    const char *file; /* its name, for faults */
+    const char *file; /* the file's name, for faults */
     unsigned line;
 };
 
@@ -30,7 +30,7 @@ static inline struct setting_reader setting_reader_of(struct str text, const cha
     return (struct setting_reader){.rest = text, .file = file};
 }
 
-/* The next setting; ERR_END after the last; ERR_BAD_VALUE where a line is none. */
+/* The next setting. ERR_END after the last; ERR_BAD_VALUE: the line is no setting. */
 enum err setting_next(struct setting_reader *r, struct setting *ret, struct fault *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* help.c - the table of options, told to people: --help and schemas/config.md. */
+/* help.c - the table of options as texts: --help and schemas/config.md. */
 #include "config/table.h"
 
 static const char *const names[] = {[PROGRAM_ENGINE] = "writ-engine",
@@ -26,7 +26,7 @@ static const char *type_word(const struct option *o)
     return "";
 }
 
-/* Words of `text`, broken at `width` columns, each further line indented. */
+/* Prints `text` broken at `width` columns, with further lines indented. */
 static void put_wrapped(struct buf *out, struct str text, size_t indent, size_t width)
 {
     size_t column = indent;
@@ -47,9 +47,9 @@ static void put_wrapped(struct buf *out, struct str text, size_t indent, size_t 
     buf_put_byte(out, '\n');
 }
 
-static void put_option(struct buf *out, const struct option *o)
+static void put_option(struct buf *out, const char *before, const struct option *o)
 {
-    buf_printf(out, "  --%s %s", o->name, type_word(o));
+    buf_printf(out, "  --%s%s %s", before, o->name, type_word(o));
     if (*o->otherwise != '\0') buf_printf(out, "   (default %s)", o->otherwise);
     buf_printf(out, "\n%*s", 8, "");
     put_wrapped(out, str_from(o->help), 8, 88);
@@ -64,12 +64,15 @@ void config_put_help(struct buf *out, enum program program)
         STR("A value comes from the default, then the file's line `name = value`, then the environment "
             "variable WRIT_NAME (dots are written _), then the flag. Sizes are written 64KiB, 1GiB; spans "
             "250ms, 30s, 10m, 72h, 7d. Keys are never options, because other users can see a "
-            "command line: they are in files."),
+            "command line. Put keys into files."),
         0, 88);
     buf_put_literal(out, "\nOptions:\n");
     buf_put_literal(out, "  --config FILE\n        file to read options from (also WRIT_CONFIG)\n");
     for (size_t i = 0; i < option_count(); i++)
-        if (option_at(i)->programs & program) put_option(out, option_at(i));
+        if ((option_at(i)->programs & program) != 0 && option_instead(option_at(i)) == NULL)
+            put_option(out, "", option_at(i));
+    for (size_t i = 0; i < CHANNEL_OPTIONS && program == PROGRAM_PLATFORM; i++)
+        put_option(out, "notify.NAME.", channel_option_at(i));
     buf_put_literal(out, "  --help, --version\n        print this, or the version, and end\n");
 }
 
@@ -83,13 +86,17 @@ static void put_cell(struct buf *out, struct str text)
     }
 }
 
-static void put_row(struct buf *out, const struct option *o)
+static void put_row(struct buf *out, const char *before, const struct option *o)
 {
     char variable[OPTION_NAME_MAX + 8], bytes[160];
-    option_environment_name(o, variable);
+    char name[2 * OPTION_NAME_MAX];
+    struct buf full = buf_over(name, sizeof name - 1);
+    buf_printf(&full, "%s%s", before, o->name);
+    name[full.size] = '\0';
+    option_environment_name(name, variable);
     struct buf form = buf_over(bytes, sizeof bytes);
     option_put_form(&form, o);
-    buf_printf(out, "| `%s` | `%s` | ", o->name, variable);
+    buf_printf(out, "| `%s` | `%s` | ", name, variable);
     if (*o->otherwise != '\0') buf_printf(out, "`%s`", o->otherwise);
     buf_put_literal(out, " | ");
     put_cell(out, buf_view(&form));
@@ -105,7 +112,40 @@ static void put_section(struct buf *out, const char *title, enum program program
         "\n## %s\n\n| option | variable | default | value | what it is |\n|---|---|---|---|---|\n",
         title);
     for (size_t i = 0; i < option_count(); i++)
-        if (option_at(i)->programs == programs) put_row(out, option_at(i));
+        if (option_at(i)->programs == programs && option_instead(option_at(i)) == NULL)
+            put_row(out, "", option_at(i));
+}
+
+static void put_channels(struct buf *out)
+{
+    buf_put_literal(
+        out,
+        "\n## Channels of notifications\n\n"
+        "Each channel has a NAME: a lowercase letter, then lowercase letters, digits and `-`, at most 32.\n"
+        "A variable has `_` for each `-` of the name. There are at most 32 channels.\n"
+        "[notifications.md](../docs/guides/notifications.md) is the guide.\n\n"
+        "| option | variable | default | value | what it is |\n|---|---|---|---|---|\n");
+    for (size_t i = 0; i < CHANNEL_OPTIONS; i++) put_row(out, "notify.NAME.", channel_option_at(i));
+}
+
+static void put_former(struct buf *out)
+{
+    buf_put_literal(
+        out, "\n## Names of the version before\n\n"
+             "This version still reads them and logs `option_former`. The next one does not.\n\n"
+             "| name | instead |\n|---|---|\n");
+    const struct former *former;
+    for (size_t i = 0; (former = former_at(i)) != NULL; i++) {
+        buf_printf(out, "| `%s` | `%s`", former->name, option_at(former->index)->name);
+        if (*former->unit != '\0')
+            buf_printf(out, ", a span: `%s = 5` is `%s = 5%s`", former->name,
+                       option_at(former->index)->name, former->unit);
+        buf_put_literal(out, " |\n");
+    }
+    for (size_t i = 0; i < option_count(); i++)
+        if (option_instead(option_at(i)) != NULL)
+            buf_printf(out, "| `%s` | none: %s |\n", option_at(i)->name,
+                       option_instead(option_at(i)));
 }
 
 void config_put_reference(struct buf *out)
@@ -114,24 +154,32 @@ void config_put_reference(struct buf *out)
         out,
         "# Configuration\n\n"
         "<!-- Made by `writ docs config` from src/config/options.def; change it there. -->\n\n"
-        "Both programs take a value from, each over the one before: the default, a file\n"
-        "(`--config FILE` or `WRIT_CONFIG`), the environment, a flag (`--name value` or `--name=value`).\n\n"
-        "A file has lines `name = value`; `#` starts a comment at the beginning of a line or after a\n"
-        "blank; nothing is quoted. One file may serve both programs: each takes its own options and\n"
-        "checks the others. An empty variable counts as unset. An option that is unknown, set twice in\n"
-        "a file or has a bad value ends the program at once, with its name, where it came from and what\n"
-        "would be right. A variable `WRIT_…` that is no option may be another program's: it does so where its\n"
-        "name is a slip or two away from an option's, and else a warning in the log names it\n"
-        "(`variable_unknown`). Those of `writ` and of the scripts in `ops/` are known. An option that belongs to\n"
-        "something which is not set (`kafka.topic` without `kafka.brokers`) is named by a warning, too\n"
-        "(`option_idle`), and not refused: installations of which only some have it may share a file.\n\n"
+        "Both programs take the value of an option from these places. A later place wins:\n\n"
+        "1. the default;\n"
+        "2. a file (`--config FILE` or `WRIT_CONFIG`);\n"
+        "3. the environment;\n"
+        "4. a flag (`--name value` or `--name=value`).\n\n"
+        "A file has lines `name = value`. `#` starts a comment at the beginning of a line or after a\n"
+        "blank. Nothing is quoted. One file may serve both programs: each takes its own options and\n"
+        "checks the others. An empty variable counts as unset.\n\n"
+        "| finding | what happens |\n|---|---|\n"
+        "| an option that is unknown, set twice in a file, or has a bad value | the program ends at once, "
+        "and names the option, where it came from, and what is allowed |\n"
+        "| a variable `WRIT_…` that is no option, with a name one or two letters away from an option's | "
+        "the same |\n"
+        "| another variable `WRIT_…` that is no option | a warning (`variable_unknown`); variables of `writ` "
+        "and of the scripts in `ops/` are known |\n"
+        "| an option that needs another one, which is not set (`kafka.topic` without `kafka.brokers`) | a "
+        "warning (`option_idle`), so that several installations may share a file |\n\n"
         "Sizes are bytes, or written with `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024). Spans are written\n"
         "with `ms`, `s`, `m`, `h` or `d`. Keys, passwords and the pepper are in files of their own\n"
         "(mode 0600), never in options: other users of a machine can see a command line. Such a file of the\n"
-        "program's own user is refused where its group or others may read or write it. The mode of one that is\n"
-        "another user's, as Docker, Kubernetes and systemd hand in secrets, is that user's affair; only the pepper\n"
-        "has to be closed whoever owns it.\n");
+        "program's own user is refused if its group or others may read or write it. The mode of another\n"
+        "user's file is not checked, because Docker, Kubernetes and systemd hand in secrets so. The\n"
+        "exception is the pepper, which has to be closed in any case.\n");
     put_section(out, "Both programs", PROGRAM_BOTH);
     put_section(out, "writ-engine", PROGRAM_ENGINE);
     put_section(out, "writ-platform", PROGRAM_PLATFORM);
+    put_channels(out);
+    put_former(out);
 }

@@ -1,7 +1,8 @@
-/* idle.c - options that were set and from which nothing follows, since what they belong to is not.
+/* idle.c - logs options that were set but have no effect, because the option that they need is not
+ * set.
  *
- * They are told, and not refused: one file may hold what several installations share, of which some
- * have no Kafka, and a refusal would end a start that was good before. */
+ * They are logged, not refused: several installations may share one file, some of them without
+ * Kafka, and a refusal would prevent a start that was possible before. */
 #include "base/log.h"
 #include "config/table.h"
 
@@ -13,11 +14,27 @@ static const struct need {
 #undef NEEDS
 };
 
-/* A text that is "" was not. */
+/* A text that is "" was not set. */
 static bool is_set(const struct config *c, const struct option *o)
 {
     if (c->sources[o->index] == NULL) return false;
     return !option_is_string(o) || **(const char *const *)((const char *)c + o->place) != '\0';
+}
+
+void config_tell_former(const struct config *c, enum program program)
+{
+    for (size_t i = 0; i < option_count(); i++) {
+        const struct option *o = option_at(i);
+        if (c->sources[i] == NULL || (o->programs & program) == 0) continue;
+        if (c->former[i] != NULL)
+            log_text(
+                LOG_WARNING, "option_former",
+                "%s (%s) is now called %s: rename it, because the next version does not read the former name",
+                c->former[i], c->sources[i], o->name);
+        if (option_instead(o) != NULL)
+            log_text(LOG_WARNING, "option_former", "%s (%s) is removed in the next version: %s",
+                     o->name, c->sources[i], option_instead(o));
+    }
 }
 
 void config_tell_idle(const struct config *c, enum program program)
@@ -25,8 +42,7 @@ void config_tell_idle(const struct config *c, enum program program)
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         const struct option *o = option_at(needs[i].option), *needed = option_at(needs[i].needed);
         if ((o->programs & program) != 0 && is_set(c, o) && !is_set(c, needed))
-            log_text(LOG_WARNING, "option_idle",
-                     "%s (%s) is set and %s is not: nothing follows from it", o->name,
-                     c->sources[o->index], needed->name);
+            log_text(LOG_WARNING, "option_idle", "%s (%s) has no effect, because %s is not set",
+                     o->name, c->sources[o->index], needed->name);
     }
 }

@@ -1,10 +1,10 @@
-/* read.c - where an option's value comes from: default, then file, then environment, then flag.
+/* read.c - reads the values of options: default, then file, then environment, then flag.
  *
- * What names an option of the other program is refused as a flag, but taken (and checked) in a
- * file or the environment, so that one file can configure both. A variable WRIT_… that is no
- * option is refused where it is a slip of the finger from one, and else only told: other tools use
- * the prefix too (others.def), but a mistyped WRIT_DURABILITY must not go unnoticed. An empty
- * variable counts as unset. */
+ * An option of the other program is refused as a flag, but accepted (and checked) in a file or the
+ * environment, so that one file can configure both. A variable WRIT_… that is no option is refused
+ * if it is nearly the name of one, because a mistyped WRIT_DURABILITY must not go unnoticed. Other
+ * names are only logged, because other tools use the prefix too (others.def). An empty variable
+ * counts as unset. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -48,19 +48,25 @@ enum err config_apply_text(struct config *c, enum program program, struct str te
     while ((e = setting_next(&reader, &s, f)) == ERR_OK) {
         char where[160];
         snprintf(where, sizeof where, "%s:%u", file, s.line);
-        const struct option *o = option_find(s.name);
+        const struct former *former;
+        const struct option *o = option_named(s.name, &former);
+        if (channel_is_option(s.name)) {
+            e = channel_set(c, s.name, s.value, where, f);
+            if (e != ERR_OK) break;
+            continue;
+        }
         if (o == NULL) {
             e = refuse_unknown(s.name, where, program, f);
             break;
         }
         unsigned *line = &seen[o - option_at(0)];
         if (*line != 0) {
-            e = fault_set(f, ERR_BAD_VALUE, o->name, "%s (%s): it is set already on line %u",
+            e = fault_set(f, ERR_BAD_VALUE, o->name, "%s (%s): it is already set on line %u",
                           o->name, where, *line);
             break;
         }
         *line = s.line;
-        e = option_set(c, o, s.value, where, f);
+        e = option_set_as(c, o, former, s.value, where, f);
         if (e != ERR_OK) break;
     }
     free(seen);
@@ -74,7 +80,7 @@ static enum err apply_file(struct config *c, enum program program, const char *p
     if (file == NULL)
         return fault_set(f, ERR_NOT_FOUND, "config", "config: %s cannot be opened: %m", path);
     char *text = malloc(CONFIG_FILE_BYTES_MAX + 1);
-    check(text != NULL); /* at boot, before anything was promised */
+    check(text != NULL); /* at start, before any request was accepted */
     size_t size = fread(text, 1, CONFIG_FILE_BYTES_MAX + 1, file);
     bool failed = ferror(file) != 0;
     fclose(file);
@@ -92,19 +98,27 @@ static enum err apply_file(struct config *c, enum program program, const char *p
 
 /* ---- the environment ---- */
 
-/* "WRIT_HTTP_IDLE_TIMEOUT" names the option whose own variable it is, or none. */
-static const struct option *option_of_variable(struct str variable)
+static bool is_variable_of(struct str variable, const char *option)
 {
-    for (size_t i = 0; i < option_count(); i++) {
-        char name[OPTION_NAME_MAX + 8];
-        option_environment_name(option_at(i), name);
-        if (str_equal(variable, str_from(name))) return option_at(i);
-    }
+    char name[OPTION_NAME_MAX + 8];
+    option_environment_name(option, name);
+    return str_equal(variable, str_from(name));
+}
+
+/* The option that has, or formerly had, the variable "WRIT_HTTP_IDLE_TIMEOUT", or none. */
+static const struct option *option_of_variable(struct str variable,
+                                               const struct former **ret_former)
+{
+    *ret_former = NULL;
+    for (size_t i = 0; i < option_count(); i++)
+        if (is_variable_of(variable, option_at(i)->name)) return option_at(i);
+    for (size_t i = 0; (*ret_former = former_at(i)) != NULL; i++)
+        if (is_variable_of(variable, (*ret_former)->name)) return option_at((*ret_former)->index);
     return NULL;
 }
 
-/* The option that a variable misspells, or NULL: compared in the option's own spelling. One edit
- * for short names, two for others, and none for the shortest. */
+/* The option that a variable misspells, or NULL. The names are compared in the option's spelling. A
+ * short name may have one edit, a longer one two, the shortest ones none. */
 static const struct option *option_misspelt(struct str variable, enum program program)
 {
     char bytes[OPTION_NAME_MAX];
@@ -120,16 +134,22 @@ static const struct option *option_misspelt(struct str variable, enum program pr
 static enum err apply_variable(struct config *c, enum program program, struct str variable,
                                struct str value, struct fault *f)
 {
-    const struct option *o = option_of_variable(variable);
+    const struct former *former;
+    const struct option *o = option_of_variable(variable, &former);
     if (o != NULL) {
         char where[OPTION_NAME_MAX + 32];
         snprintf(where, sizeof where, "environment %.*s", STR_FORMAT(variable));
-        return option_set(c, o, value, where, f);
+        return option_set_as(c, o, former, value, where, f);
+    }
+    if (channel_is_variable(variable)) {
+        char where[160];
+        snprintf(where, sizeof where, "environment %.*s", NAME_SHOWN(variable));
+        return channel_set_variable(c, variable, value, where, f);
     }
     const struct option *near = option_misspelt(variable, program);
     if (near == NULL) return ERR_OK;
     char right[OPTION_NAME_MAX + 8];
-    option_environment_name(near, right);
+    option_environment_name(near->name, right);
     return fault_set(f, ERR_UNKNOWN_PARAMETER, near->name,
                      "environment %.*s: there is no such option; did you mean %s?",
                      NAME_SHOWN(variable), right);
@@ -139,7 +159,7 @@ struct variable {
     struct str name, value;
 };
 
-/* The next one WRIT_… that is not empty, from environment[*at] on; false: there is none. */
+/* The next variable WRIT_… that is not empty, from environment[*at] on; false: there is none. */
 static bool variable_next(char **environment, size_t *at, struct variable *ret)
 {
     while (environment != NULL && environment[*at] != NULL) {
@@ -178,8 +198,11 @@ static bool is_of_others(struct str name)
 struct str config_stray_next(char **environment, size_t *at)
 {
     struct variable v;
+    const struct former *former;
     while (variable_next(environment, at, &v))
-        if (option_of_variable(v.name) == NULL && !is_of_others(v.name)) return v.name;
+        if (option_of_variable(v.name, &former) == NULL && !channel_is_variable(v.name) &&
+            !is_of_others(v.name))
+            return v.name;
     return (struct str){0};
 }
 
@@ -188,7 +211,7 @@ void config_tell_strays(char **environment)
     struct str name;
     for (size_t at = 0; !str_is_absent(name = config_stray_next(environment, &at));)
         log_text(LOG_WARNING, "variable_unknown",
-                 "%.*s in the environment is no option: nothing follows from it", NAME_SHOWN(name));
+                 "%.*s in the environment is no option and has no effect", NAME_SHOWN(name));
 }
 
 static const char *environment_get(char **environment, const char *name)
@@ -203,7 +226,7 @@ static const char *environment_get(char **environment, const char *name)
 
 /* ---- flags ---- */
 
-struct flags { /* a walk over the command line */
+struct flags { /* an iteration over the command line */
     int argc, at;
     char **argv;
 };
@@ -212,8 +235,8 @@ struct flag {
     struct str name, value; /* value absent: none was given */
 };
 
-/* Takes `--name=value`, `--name value`, or `--name` where the option is a FLAG: what stands behind
- * that and is no option is meant as its value. */
+/* Takes `--name=value`, `--name value`, or `--name` if the option is a FLAG. A next word that is no
+ * option is the value. */
 static enum err flag_next(struct flags *w, struct flag *ret, struct fault *f)
 {
     struct str word = str_from(w->argv[w->at++]);
@@ -231,7 +254,8 @@ static enum err flag_next(struct flags *w, struct flag *ret, struct fault *f)
         return ERR_OK;
     }
     if (str_equal(word, STR("help")) || str_equal(word, STR("version"))) return ERR_OK;
-    const struct option *o = option_find(word);
+    const struct former *former;
+    const struct option *o = option_named(word, &former);
     struct str next = w->at < w->argc ? str_from(w->argv[w->at]) : (struct str){0};
     bool stands_alone =
         o != NULL && o->type == OPTION_FLAG && (next.size == 0 || str_starts(next, STR("--")));
@@ -243,7 +267,10 @@ static enum err flag_next(struct flags *w, struct flag *ret, struct fault *f)
 static enum err apply_flag(struct config *c, enum program program, const struct flag *flag,
                            struct fault *f)
 {
-    const struct option *o = option_find(flag->name);
+    const struct former *former;
+    const struct option *o = option_named(flag->name, &former);
+    if (channel_is_option(flag->name) && program == PROGRAM_PLATFORM && !str_is_absent(flag->value))
+        return channel_set(c, flag->name, flag->value, "flag", f);
     if (o == NULL) return refuse_unknown(flag->name, "flag", program, f);
     if ((o->programs & program) == 0)
         return fault_set(f, ERR_UNKNOWN_PARAMETER, o->name,
@@ -257,7 +284,7 @@ static enum err apply_flag(struct config *c, enum program program, const struct 
                          "%s (flag): its value is missing; it must be %.*s", o->name,
                          STR_FORMAT(buf_view(&form)));
     }
-    return option_set(c, o, flag->value, "flag", f);
+    return option_set_as(c, o, former, flag->value, "flag", f);
 }
 
 static enum err apply_flags(struct config *c, enum program program, int argc, char **argv,
@@ -280,14 +307,15 @@ static void print(const struct buf *text)
     fflush(stdout);
 }
 
-/* Looks for what must be known before anything else: --help, --version, --config. */
+/* Finds the flags that must be known first: --help, --version, --config. */
 static enum err look_ahead(enum program program, int argc, char **argv, const char **ret_file,
                            struct fault *f)
 {
     struct flags walk = {argc, 1, argv};
     while (walk.at < argc) {
         struct flag flag;
-        if (flag_next(&walk, &flag, NULL) != ERR_OK) continue; /* refused in its turn */
+        if (flag_next(&walk, &flag, NULL) != ERR_OK)
+            continue; /* refused later, when all flags are read */
         bool help = str_equal(flag.name, STR("help"));
         if (help || str_equal(flag.name, STR("version"))) {
             struct buf out;
@@ -304,7 +332,7 @@ static enum err look_ahead(enum program program, int argc, char **argv, const ch
         if (str_is_empty(flag.value))
             return fault_set(f, ERR_BAD_VALUE, "config",
                              "config (flag): its value is missing; it must be a path");
-        *ret_file = flag.value.bytes; /* the tail of an argument: NUL-terminated */
+        *ret_file = flag.value.bytes; /* the end of an argument, so it is NUL-terminated */
     }
     return ERR_OK;
 }
@@ -317,7 +345,7 @@ static void set_defaults(struct config *c)
     for (size_t i = 0; i < option_count(); i++) {
         struct fault f;
         enum err e = option_set(c, option_at(i), str_from(option_at(i)->otherwise), NULL, &f);
-        check(e == ERR_OK); /* a default that its own type refuses is a slip in options.def */
+        check(e == ERR_OK); /* a default that its own type refuses is an error in options.def */
     }
 }
 
@@ -382,6 +410,7 @@ enum err config_read(enum program program, int argc, char **argv, char **environ
 void config_fini(struct config *c)
 {
     if (c == NULL) return;
+    channels_free(c);
     for (size_t i = 0; i < option_count(); i++) {
         free(c->sources[i]);
         c->sources[i] = NULL;

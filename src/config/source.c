@@ -1,8 +1,8 @@
-/* source.c - where the value of an option came from, put into a sentence that refuses it.
+/* source.c - adds the source of an option's value to an error text about it.
  *
- * The sentence names options itself, and that is read here: those before its first colon
- * ("kafka.user, kafka.password_file: …"), and behind it those whose name has a point; "data" or
- * "node" may be a plain word there. */
+ * The code finds the options in the text: all names before the first colon ("kafka.user,
+ * kafka.password_file: …"), and after it the names with a dot, because "data" or "node" may be an
+ * ordinary word there. */
 #include "base/buf.h"
 #include "config/table.h"
 
@@ -12,7 +12,7 @@ static bool is_of_name(char c)
            c == '-' || c == '.' || c == '/';
 }
 
-/* The word at the front, less a full stop: what an option's name or a path is made of. */
+/* The first word without a final full stop: the characters of an option's name or a path. */
 static struct str word_at(struct str text)
 {
     size_t size = 0;
@@ -40,5 +40,6 @@ void config_name_sources(const struct config *c, struct fault *f)
         is_head = is_head && rest.bytes[0] != ':';
         rest = str_skip(rest, step);
     }
-    if (!out.overflow) fault_set(f, before.err, before.field, "%.*s", STR_FORMAT(buf_view(&out)));
+    if (!out.overflow)
+        (void)fault_set(f, before.err, before.field, "%.*s", STR_FORMAT(buf_view(&out)));
 }

@@ -1,10 +1,10 @@
-/* units.c - sizes and spans as people write them.
+/* units.c - parses and formats sizes and spans.
  *
  *   size = digits [unit]     unit = B | KiB | MiB | GiB | TiB    (powers of 1024)
  *   span = digits unit       unit = ms | s | m | h | d           (0 needs none)
  *
- * KB and MB are not taken: half of all readers would mean 1000 by them. A sum that does not fit
- * 64 bits is not a value. */
+ * KB and MB are refused, because many people mean 1000 by them. A product that does not fit 64 bits
+ * is refused. */
 #include "config/config.h"
 #include "config/table.h"
 

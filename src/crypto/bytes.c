@@ -19,8 +19,8 @@ bool sha256_read_hex(struct str hex, struct sha256 *ret)
     return true;
 }
 
-/* The library looks at one byte after the other, which a token's half kilobyte would feel: words
- * first, their differences gathered where the compiler cannot see what becomes of them. */
+/* The library compares byte by byte, which is slow for a token of half a kilobyte. So words are
+ * compared first, and their differences collected where the compiler cannot see their use. */
 bool bytes_equal_secret(const void *a, const void *b, size_t size)
 {
     const char *one = a, *other = b;
@@ -35,8 +35,8 @@ bool bytes_equal_secret(const void *a, const void *b, size_t size)
     return (CRYPTO_memcmp(one, other, size) | (difference != 0)) == 0;
 }
 
-/* On the path of each request: OPENSSL_cleanse takes five to eight times as long (62 to 11 ns for 600
- * bytes). */
+/* On the path of each request: OPENSSL_cleanse takes five to eight times as long (62 instead of
+ * 11 ns for 600 bytes). */
 void memory_wipe(void *bytes, size_t size) { explicit_bzero(bytes, size); }
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -83,7 +83,7 @@ bool base64url_read(struct str text, uint8_t *to, size_t *ret_size)
         to[size++] = (uint8_t)(held >> bits);
         held &= (1u << bits) - 1;
     }
-    if (held != 0) return false; /* a second spelling of the same bytes */
+    if (held != 0) return false; /* otherwise the same bytes would have a second spelling */
     *ret_size = size;
     return true;
 }

@@ -1,13 +1,13 @@
 /* crc32c.c - CRC-32C (Castagnoli polynomial 0x1EDC6F41, reflected 0x82F63B78; RFC 3720 B.4).
  *
- * The SSE4.2 instruction takes eight bytes at a time; where the processor lacks it, eight tables
- * do (slicing by eight: Kounavis and Berry 2005). Which one is found out once, at load.
+ * The SSE4.2 instruction takes eight bytes at a time. If the processor lacks it, eight tables
+ * replace it (slicing by eight: Kounavis and Berry 2005). The choice is made once, at load.
  *
- * The instruction gives its result after three cycles but can begin anew in each, so one chain of
- * them leaves the processor idle two cycles of three. Long inputs are therefore taken as three
- * lanes of LANE_BYTES side by side. A CRC is linear: the sum of a text is that of its first part,
- * carried over as many zero bytes as the rest has, XOR that of the rest begun at 0. Four tables
- * carry a sum over one lane of zeros. */
+ * The instruction has a latency of three cycles but one can begin in each cycle, so a single
+ * chain leaves the processor idle for two cycles of three. Long inputs are therefore taken as
+ * three lanes of LANE_BYTES side by side. A CRC is linear: the sum of a text is that of its
+ * first part, carried over as many zero bytes as the rest has, XOR that of the rest begun at 0.
+ * Four tables carry a sum over one lane of zeros. */
 #include "crypto/crypto.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 enum { LANE_BYTES = 1024 };
 
 static uint32_t table[8][256];
-static uint32_t over_lane[4][256]; /* of byte 0 … 3 of a sum: what LANE_BYTES zeros make of it */
+static uint32_t over_lane[4][256]; /* of byte 0 … 3 of a sum: its value after LANE_BYTES zeros */
 static pthread_once_t table_made = PTHREAD_ONCE_INIT;
 
 static void table_make(void)

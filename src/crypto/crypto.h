@@ -1,8 +1,8 @@
-/* crypto.h - the only door to OpenSSL: digests, MACs, signatures, constant-time comparison.
+/* crypto.h - the only access to OpenSSL: digests, MACs, signatures, constant-time comparison.
  *
  * A `struct hasher` holds the state of one digest at a time and belongs to one thread; the other
- * functions may be called from any thread. Nothing here fails on any input; a failure of
- * the library itself ends the process (check), except where it is said. */
+ * functions may be called from any thread. No input makes these functions fail. A failure of the
+ * library itself ends the process (check), unless a comment below states otherwise. */
 #ifndef CRYPTO_CRYPTO_H
 #define CRYPTO_CRYPTO_H
 
@@ -30,7 +30,7 @@ struct sha256 hasher_hmac(struct hasher *h, struct str key, struct str bytes);
 /* One digest without a hasher, where speed does not matter. */
 struct sha256 sha256_once(struct str bytes);
 struct sha256 hmac_once(struct str key, struct str bytes);
-/* HKDF with SHA-256 (RFC 5869): the first 32 bytes. `info` says what the key is for; at most
+/* HKDF with SHA-256 (RFC 5869): the first 32 bytes. `info` names the key's purpose; at most
  * HKDF_INFO_MAX bytes. */
 enum { HKDF_INFO_MAX = 255 };
 struct sha256 hkdf_once(struct str secret, struct str salt, struct str info);
@@ -38,21 +38,22 @@ struct sha256 hkdf_once(struct str secret, struct str salt, struct str info);
 void sha256_write_hex(struct sha256 digest, char to[SHA256_HEX]); /* no NUL */
 bool sha256_read_hex(struct str hex, struct sha256 *ret);
 
-/* Randomness from OpenSSL's generator, which the kernel seeds: a tenth of the kernel's own cost for
- * a kilobyte. Ends the process where there is none. Any thread. */
+/* Randomness from OpenSSL's generator, which the kernel seeds: a tenth of the kernel's own cost
+ * for a kilobyte. Ends the process if there is none. Any thread. */
 void crypto_random(void *bytes, size_t size);
 
-/* Time depends on `size` alone. */
+/* Time depends only on `size`. */
 bool bytes_equal_secret(const void *a, const void *b, size_t size);
 
-/* CRC-32C (Castagnoli, RFC 3720 B.4), by hardware where there is any; `seed` chains. */
+/* CRC-32C (Castagnoli, RFC 3720 B.4), with the processor's instruction if it has one; `seed`
+ * chains. */
 uint32_t crc32c(uint32_t seed, const void *bytes, size_t size);
-/* The same without the instruction, at any processor; the tests hold one against the other. */
+/* The same without the instruction, on any processor; the tests compare both. */
 uint32_t crc32c_portable(uint32_t seed, const void *bytes, size_t size);
 
 /* RFC 4648 section 5, without padding. */
 void base64url_put(struct buf *out, const void *bytes, size_t size);
-/* False: a foreign character, padding, or bits beyond the last byte. `to` holds at least
+/* False: a foreign character, padding, or set bits beyond the last byte. `to` holds at least
  * text.size * 3 / 4 bytes. */
 bool base64url_read(struct str text, uint8_t *to, size_t *ret_size);
 
@@ -62,17 +63,17 @@ void memory_wipe(void *bytes, size_t size); /* not optimised away */
 
 enum { ED25519_KEY_BYTES = 32, ED25519_SIGNATURE_BYTES = 64 };
 
-/* A pair. Immutable, so any number of threads may use one. */
+/* A key pair. Immutable, so any number of threads may use it. */
 struct ed25519;
-/* any bytes will do */
+/* any 32 bytes are valid */
 struct ed25519 *ed25519_from_secret(const uint8_t secret[ED25519_KEY_BYTES]);
 void ed25519_destroy(struct ed25519 *e);
 void ed25519_public(const struct ed25519 *e, uint8_t to[ED25519_KEY_BYTES]);
 
-/* The same signature for the same message, always. False: the library had no memory. */
+/* The same message always has the same signature. False: the library had no memory. */
 bool ed25519_sign(const struct ed25519 *e, struct str message, uint8_t to[ED25519_SIGNATURE_BYTES]);
-/* About 100 µs. A signature whose second half is not reduced is refused, so that nobody can make
- * another one of a good one. */
+/* About 100 µs. A signature whose second half is not reduced is refused, so that a second valid
+ * signature cannot be made from a good one. */
 bool ed25519_verify(const struct ed25519 *e, struct str message,
                     const uint8_t signature[ED25519_SIGNATURE_BYTES]);
 

@@ -57,6 +57,7 @@ bool ed25519_verify(const struct ed25519 *e, struct str message,
     bool good = EVP_DigestVerify(context, signature, ED25519_SIGNATURE_BYTES,
                                  (const uint8_t *)message.bytes, message.size) == 1;
     EVP_MD_CTX_free(context);
-    if (!good) ERR_clear_error(); /* the library queues one for the thread; nobody here reads it */
+    /* the library queues an error for the thread, which is never read */
+    if (!good) ERR_clear_error();
     return good;
 }

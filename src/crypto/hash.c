@@ -1,10 +1,9 @@
-/* hash.c - SHA-256 and HMAC-SHA-256, without EVP's price.
+/* hash.c - SHA-256 and HMAC-SHA-256, without the cost of EVP.
  *
- * EVP finds the implementation by name and hands each call on through tables, which for the short
- * texts of a decision is as dear as a block of the digest itself. The direct functions run the same
- * code underneath and keep their state where the caller wants it. OpenSSL 3 calls them deprecated,
- * in favour of providers that may be chosen at run time, which is what we do not need; this is the
- * one file that knows.
+ * EVP finds the implementation by name and passes each call on through tables. For the short texts
+ * of a decision that costs as much as a block of the digest itself. The direct functions run the
+ * same code underneath and keep their state in the caller's memory. OpenSSL 3 deprecates them in
+ * favour of providers that are chosen at run time, which we do not need. Only this file uses them.
  *
  * HMAC is built here from its definition (RFC 2104) on the same functions. */
 #define OPENSSL_SUPPRESS_DEPRECATED
@@ -14,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/reserve.h"
 
 enum { SHA256_BLOCK = 64 };
 
@@ -22,18 +22,13 @@ struct hasher {
     bool begun; /* between hasher_begin() and hasher_end() */
 };
 
-struct hasher *hasher_create(void)
-{
-    struct hasher *h = calloc(1, sizeof *h);
-    check(h != NULL);
-    return h;
-}
+struct hasher *hasher_create(void) { return reserve_take(sizeof(struct hasher)); }
 
 void hasher_destroy(struct hasher *h)
 {
     if (h == NULL) return;
     memory_wipe(h, sizeof *h);
-    free(h);
+    reserve_give(h);
 }
 
 static void start(struct hasher *h) { check(SHA256_Init(&h->work) == 1); }
@@ -103,17 +98,17 @@ struct sha256 hasher_hmac(struct hasher *h, struct str key, struct str bytes)
 
 struct sha256 sha256_once(struct str bytes)
 {
-    struct hasher *h = hasher_create();
-    struct sha256 digest = hasher_sha256(h, bytes);
-    hasher_destroy(h);
+    struct hasher h = {.begun = false};
+    struct sha256 digest = hasher_sha256(&h, bytes);
+    memory_wipe(&h, sizeof h);
     return digest;
 }
 
 struct sha256 hmac_once(struct str key, struct str bytes)
 {
-    struct hasher *h = hasher_create();
-    struct sha256 digest = hasher_hmac(h, key, bytes);
-    hasher_destroy(h);
+    struct hasher h = {.begun = false};
+    struct sha256 digest = hasher_hmac(&h, key, bytes);
+    memory_wipe(&h, sizeof h);
     return digest;
 }
 

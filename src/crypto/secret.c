@@ -9,9 +9,9 @@
 #include "base/file.h"
 #include "crypto/crypto.h"
 
-/* As ssh judges a key. What another user owns, as Docker, Kubernetes and systemd hand in secrets as
- * root's, we could not close, and its mode is no measure there: nobody else is in that
- * container. */
+/* The same check as ssh makes for a key. A file of another user, such as root's secrets from
+ * Docker, Kubernetes and systemd, we could not chmod, and its mode does not matter: no other
+ * user is in that container. */
 static bool is_ours_and_open(int fd, mode_t *ret_mode)
 {
     struct stat s;
@@ -31,7 +31,7 @@ enum err secret_read(const char *option, const char *path, char *to, size_t capa
         close(fd);
         return fault_set(
             f, ERR_BAD_VALUE, option,
-            "%s: %s is open to others (mode %03o): chmod 600 it, and think of what it holds as known",
+            "%s: %s is open to others (mode %03o): chmod 600 it, and treat its content as known to others",
             option, path, (unsigned)mode);
     }
     size_t size = 0;

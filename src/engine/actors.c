@@ -1,33 +1,33 @@
-/* actors.c - the kill switch: suspend an actor, let it go on, see who is suspended. */
+/* actors.c - the kill switch: suspend an actor, resume it, list the suspended ones. */
 #include "base/limits.h"
 #include "engine/engine.h"
 #include "engine/member.h"
 #include "engine/page.h"
-#include "engine/place.h"
-#include "engine/trip.h"
+#include "engine/digest.h"
+#include "engine/caller_operation.h"
 
 enum { REASON_CHARACTERS_MAX = 1000, PAGE_BYTES_MAX = 8 << 20 };
 
-struct stop {         /* an errand on one actor, or on a page of them */
-    struct trip trip; /* first */
+struct stop {                                 /* an operation on one actor, or on a page of them */
+    struct caller_operation caller_operation; /* first */
     struct str actor, reason;
     uint64_t suspended_ms; /* 0: it was resumed */
     uint64_t limit;
 };
 
-static struct stop *of(struct errand *e) { return (struct stop *)(void *)e; }
+static struct stop *of(struct operation *e) { return (struct stop *)(void *)e; }
 
 static void refuse(struct stop *s, enum err err)
 {
-    trip_refuse_with(&s->trip, err,
-                     err == ERR_NOT_FOUND
-                         ? "this actor is not suspended under this spelling of its name"
-                         : NULL);
+    caller_operation_refuse_with(&s->caller_operation, err,
+                                 err == ERR_NOT_FOUND
+                                     ? "this actor is not suspended under this spelling of its name"
+                                     : NULL);
 }
 
 static void answer(struct stop *s)
 {
-    struct errand *e = &s->trip.errand;
+    struct operation *e = &s->caller_operation.operation;
     char bytes[16 << 10];
     struct buf b = buf_over(bytes, sizeof bytes);
     bool suspended = s->suspended_ms != 0;
@@ -42,10 +42,10 @@ static void answer(struct stop *s)
     if (b.overflow)
         refuse(s, ERR_INTERNAL);
     else
-        errand_reply(e, 200, buf_view(&b), (struct str){0});
+        operation_reply(e, 200, buf_view(&b), (struct str){0});
 }
 
-static void denied(struct errand *e)
+static void denied(struct operation *e)
 {
     for (unsigned i = 0; i < e->gathered_count; i++) {
         if (e->gathered[i]->err == ERR_OK) continue;
@@ -55,9 +55,9 @@ static void denied(struct errand *e)
     answer(of(e));
 }
 
-/* Every reactor knows of it by now. What the actor has pending under its own spelling is denied; and
- * under any other it has nothing new. */
-static void suspended(struct errand *e)
+/* Every reactor knows of it now. Denies the reviews that the actor has pending under this spelling;
+ * no new ones can follow under any other. */
+static void suspended(struct operation *e)
 {
     struct stop *s = of(e);
     struct call *c = &e->call;
@@ -69,10 +69,10 @@ static void suspended(struct errand *e)
     s->suspended_ms = c->actor.suspended_ms;
     memset(&c->list, 0, sizeof c->list);
     c->list.actor = s->actor;
-    errand_gather(e, CALL_DENY_SPELLINGS, denied);
+    operation_gather(e, CALL_DENY_SPELLINGS, denied);
 }
 
-static void resumed(struct errand *e)
+static void resumed(struct operation *e)
 {
     struct stop *s = of(e);
     s->reason = e->call.actor.reason;
@@ -85,9 +85,10 @@ static void resumed(struct errand *e)
 static enum err read_actor(struct stop *s, const struct http_exchange *x, const struct json *body,
                            struct fault *f)
 {
-    struct call *c = &s->trip.errand.call;
+    struct call *c = &s->caller_operation.operation.call;
     size_t bad;
-    struct str actor = s->actor = c->actor.actor = arena_copy(s->trip.errand.arena, x->params[0]);
+    struct str actor = s->actor = c->actor.actor =
+        arena_copy(s->caller_operation.operation.arena, x->params[0]);
     if (!str_is_utf8(actor, &bad) || str_code_points(actor) > LIMIT_ID_CHARACTERS ||
         memchr(actor.bytes, 0, actor.size) != NULL)
         return fault_set(f, ERR_BAD_VALUE, "", "actor: must be at most %d characters of UTF-8",
@@ -95,20 +96,20 @@ static enum err read_actor(struct stop *s, const struct http_exchange *x, const 
     return member_text(body, "reason", REASON_CHARACTERS_MAX, &c->actor.reason, f);
 }
 
-static void change(struct worker *w, struct http_exchange *x, enum call_kind kind)
+static void change(struct engine_reactor *w, struct http_exchange *x, enum call_kind kind)
 {
     struct json *body;
-    struct stop *s = (struct stop *)(void *)trip_begin(w, x, sizeof *s, 0, &body);
+    struct stop *s = (struct stop *)(void *)caller_operation_begin(w, x, sizeof *s, 0, &body);
     struct fault f;
     if (s == NULL) return;
-    struct call *c = &s->trip.errand.call;
+    struct call *c = &s->caller_operation.operation.call;
     if (read_actor(s, x, body, &f) != ERR_OK) {
-        trip_refuse(&s->trip, &f);
+        caller_operation_refuse(&s->caller_operation, &f);
         return;
     }
-    errand_visit(&s->trip.errand, kind,
-                 place_subject(w->api.hasher, c->tenant, false, c->actor.actor),
-                 kind == CALL_SUSPEND ? suspended : resumed);
+    operation_call(&s->caller_operation.operation, kind,
+                   slot_of_subject(w->api.hasher, c->tenant, false, c->actor.actor),
+                   kind == CALL_SUSPEND ? suspended : resumed);
 }
 
 void actor_suspend_handle(void *context, struct http_exchange *x)
@@ -120,11 +121,11 @@ void actor_resume_handle(void *context, struct http_exchange *x)
     change(context, x, CALL_RESUME);
 }
 
-/* ---- who is suspended ---- */
+/* ---- the list of suspended actors ---- */
 
 static uint64_t ordinal_of(const struct call *c, uint32_t i) { return c->list.actors[i].ordinal; }
 
-static enum err put_actor(struct buf *b, struct errand *e, const struct call *c, uint32_t i)
+static enum err put_actor(struct buf *b, struct operation *e, const struct call *c, uint32_t i)
 {
     const struct actor_facts *a = &c->list.actors[i];
     (void)e;
@@ -140,11 +141,12 @@ static enum err put_actor(struct buf *b, struct errand *e, const struct call *c,
     return ERR_OK;
 }
 
-static void listed(struct errand *e)
+static void listed(struct operation *e)
 {
     static const struct page_form form = {.begin = STR("{\"actors\":["),
                                           .has_total = true,
                                           .bytes_max = PAGE_BYTES_MAX,
+                                          .is_growing = true,
                                           .ordinal = ordinal_of,
                                           .put = put_actor};
     enum err err = page_reply(e, &form, of(e)->limit);
@@ -154,14 +156,14 @@ static void listed(struct errand *e)
 void actor_list_handle(void *context, struct http_exchange *x)
 {
     struct json *body;
-    struct stop *s = (struct stop *)(void *)trip_begin(context, x, sizeof *s, 0, &body);
+    struct stop *s = (struct stop *)(void *)caller_operation_begin(context, x, sizeof *s, 0, &body);
     struct fault f;
     if (s == NULL) return;
-    struct call *c = &s->trip.errand.call;
+    struct call *c = &s->caller_operation.operation.call;
     if (api_page(x, &s->limit, &c->list.after, &f) != ERR_OK) {
-        trip_refuse(&s->trip, &f);
+        caller_operation_refuse(&s->caller_operation, &f);
         return;
     }
     c->list.limit = (uint32_t)s->limit + 1;
-    errand_gather(&s->trip.errand, CALL_ACTOR_LIST, listed);
+    operation_gather(&s->caller_operation.operation, CALL_ACTOR_LIST, listed);
 }

@@ -10,6 +10,7 @@ enum name {
     KEY_POLICY_DIGEST,
     KEY_LATENCY,
     KEY_REVIEW_ID,
+    KEY_REVIEW_STATUS,
     KEY_EXPIRES_AT,
     KEY_INPUT_HASH,
     KEY_INPUT_SALT,
@@ -22,8 +23,8 @@ enum name {
     KEY_COUNT
 };
 
-/* Each with what stands before it, and the quote after it where a string follows; the request id is
- * the first of all. */
+/* Each member with the bytes before it, and the quote after it if a string follows; the request id
+ * is the first of all. */
 static const struct str keys[2][KEY_COUNT] = {
     {[KEY_REQUEST_ID] = STR("{\"request_id\":\""),
      [KEY_TRACE_ID] = STR(",\"trace_id\":\""),
@@ -32,6 +33,7 @@ static const struct str keys[2][KEY_COUNT] = {
      [KEY_POLICY_DIGEST] = STR(",\"policy_digest\":\""),
      [KEY_LATENCY] = STR(",\"latency_ms\":"),
      [KEY_REVIEW_ID] = STR(",\"review_id\":\""),
+     [KEY_REVIEW_STATUS] = STR(",\"review_status\":\""),
      [KEY_EXPIRES_AT] = STR(",\"expires_at\":\""),
      [KEY_INPUT_HASH] = STR(",\"input_hash\":\""),
      [KEY_INPUT_SALT] = STR(",\"input_salt\":\""),
@@ -48,6 +50,7 @@ static const struct str keys[2][KEY_COUNT] = {
      [KEY_POLICY_DIGEST] = STR(",\"policyDigest\":\""),
      [KEY_LATENCY] = STR(",\"latencyMs\":"),
      [KEY_REVIEW_ID] = STR(",\"reviewId\":\""),
+     [KEY_REVIEW_STATUS] = STR(",\"reviewStatus\":\""),
      [KEY_EXPIRES_AT] = STR(",\"expiresAt\":\""),
      [KEY_INPUT_HASH] = STR(",\"inputHash\":\""),
      [KEY_INPUT_SALT] = STR(",\"inputSalt\":\""),
@@ -59,7 +62,7 @@ static const struct str keys[2][KEY_COUNT] = {
      [KEY_REDEMPTION_ID] = STR(",\"redemptionId\":\"")},
 };
 
-/* The form is known where this is inlined, and with it every name. */
+/* The form is a constant where this is inlined, and so are all names. */
 struct writer {
     struct members m;
     const struct str *keys;
@@ -75,7 +78,7 @@ MEMBERS_INLINE void put_bool(struct writer *w, struct str key, bool value)
     members_put_json(&w->m, key, value ? STR("true") : STR("false"));
 }
 
-/* {"decision","rule","policyName"}: what shadow documents would have changed. */
+/* {"decision","rule","policyName"}: the changes that shadow documents would have made. */
 MEMBERS_INLINE void put_would_have(struct writer *w, const struct policy_outcome *o)
 {
     if (!o->has_would_have) return;
@@ -86,8 +89,9 @@ MEMBERS_INLINE void put_would_have(struct writer *w, const struct policy_outcome
     members_put_json(&w->m, STR("}"), STR(""));
 }
 
-/* What only one of the two forms has. */
-MEMBERS_INLINE void put_form(struct writer *w, const struct decision *d, enum ask_form form)
+/* The members that only one of the two forms has. */
+MEMBERS_INLINE void put_form(struct writer *w, const struct decision *d,
+                             enum auth_request_form form)
 {
     const struct event *e = &d->event;
     bool live = str_equal(e->mode, STR("live"));
@@ -102,8 +106,8 @@ MEMBERS_INLINE void put_form(struct writer *w, const struct decision *d, enum as
     put_bool(w, MEMBER_NAME("compute"), d->outcome.verdict == VERDICT_COMPUTE);
 }
 
-MEMBERS_INLINE void put_answer(struct buf *out, const struct decision *d, enum ask_form form,
-                               struct str explain)
+MEMBERS_INLINE void put_answer(struct buf *out, const struct decision *d,
+                               enum auth_request_form form, struct str explain)
 {
     const struct event *e = &d->event;
     struct writer w = {.m = members_begin(out), .keys = keys[form == ASK_TOOL]};
@@ -120,6 +124,7 @@ MEMBERS_INLINE void put_answer(struct buf *out, const struct decision *d, enum a
     members_put_plain(&w.m, MEMBER_QUOTED("mode"), e->mode);
     members_put_time(&w.m, MEMBER_QUOTED("timestamp"), e->timestamp);
     put_plain(&w, KEY_REVIEW_ID, e->review_id);
+    if (d->review_is_approved) put_plain(&w, KEY_REVIEW_STATUS, STR("approved"));
     if (e->expires_at != 0) members_put_time(&w.m, w.keys[KEY_EXPIRES_AT], e->expires_at);
     put_plain(&w, KEY_REDEMPTION_ID, e->redemption_id);
     if (d->replayed) put_bool(&w, MEMBER_NAME("replayed"), true);
@@ -131,15 +136,17 @@ MEMBERS_INLINE void put_answer(struct buf *out, const struct decision *d, enum a
     put_plain(&w, KEY_INPUT_HASH, e->input_hash);
     put_plain(&w, KEY_INPUT_SALT, e->input_salt);
     put_plain(&w, KEY_OUTPUT_HASH, e->output_hash);
+    if (!str_is_absent(d->limits)) members_put_json(&w.m, MEMBER_NAME("limits"), d->limits);
     if (!str_is_absent(explain)) members_put_json(&w.m, MEMBER_NAME("explain"), explain);
     members_put_json(&w.m, STR("}"), STR(""));
     members_end(&w.m);
 }
 
-void answer_put(struct buf *out, const struct decision *d, enum ask_form form, struct str explain)
+void answer_put(struct buf *out, const struct decision *d, enum auth_request_form form,
+                struct str explain)
 {
     if (form == ASK_TOOL)
         put_answer(out, d, ASK_TOOL, explain);
     else
-        put_answer(out, d, ASK_AGENT, explain); /* a user's question is answered like an agent's */
+        put_answer(out, d, ASK_AGENT, explain); /* a user's request is answered like an agent's */
 }

@@ -1,11 +1,12 @@
-/* answer.h - a decision as its client sees it: snake_case for /v1, camelCase for /api/v1. */
+/* answer.h - a decision in the form of its client: snake_case for /v1, camelCase for /api/v1. */
 #ifndef ENGINE_ANSWER_H
 #define ENGINE_ANSWER_H
 
 #include "engine/decide.h"
 
-/* Everything is in the event already, but `explain`: the JSON array of what was considered, or
- * absent. Overflow shows in the buf. */
-void answer_put(struct buf *out, const struct decision *d, enum ask_form form, struct str explain);
+/* The event contains everything except `explain`: the JSON array of the rules that were considered,
+ * or absent. If the answer does not fit, the buf shows the overflow. */
+void answer_put(struct buf *out, const struct decision *d, enum auth_request_form form,
+                struct str explain);
 
 #endif

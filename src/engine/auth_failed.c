@@ -1,22 +1,23 @@
-/* auth_failed.c - refused credentials, and tokens of ours that are refused, into the journal, once
- * a second. What cannot be recorded now is kept and counted on. */
+/* auth_failed.c - records refused credentials, and refused tokens of this engine, in the journal,
+ * once a second. Those that cannot be recorded now are kept and counted further. */
 #include "engine/engine.h"
 #include "event/event.h"
 
-void auth_failed_note(void *worker, const struct http_exchange *x, enum err err)
+void auth_failed_note(void *engine_reactor, const struct http_exchange *x, enum err err)
 {
-    struct worker *w = worker;
+    struct engine_reactor *w = engine_reactor;
     refused_note(&w->refused, x, w->api.keys, err);
 }
 
-void token_rejected_note(void *worker, const struct http_exchange *x, const struct token_claims *t,
-                         enum err err)
+void token_rejected_note(void *engine_reactor, const struct http_exchange *x,
+                         const struct token_claims *t, enum err err)
 {
-    refused_note_token(&((struct worker *)worker)->refused, t, &x->client, err);
+    refused_note_token(&((struct engine_reactor *)engine_reactor)->refused, t, &x->client, err);
 }
 
-void auth_failed_note_ended(struct worker *w, struct id key, const struct token_claims *token,
-                            const struct client_address *client, enum err err)
+void auth_failed_note_ended(struct engine_reactor *w, struct id key,
+                            const struct token_claims *token, const struct client_address *client,
+                            enum err err)
 {
     metric_add(w->sheet, METRIC_ENGINE_AUTH_FAILED, 1);
     if (token != NULL)
@@ -27,7 +28,7 @@ void auth_failed_note_ended(struct worker *w, struct id key, const struct token_
 
 enum { EVENT_BYTES_MAX = 16 << 10 }; /* three names of 256 characters, each of them escaped */
 
-static enum err record_source(struct worker *w, const struct refused_source *s)
+static enum err record_source(struct engine_reactor *w, const struct refused_source *s)
 {
     char key_text[ID_TEXT], token_text[ID_TEXT], event_text[ID_TEXT], trace[TRACE_TEXT],
         bytes[EVENT_BYTES_MAX], client[CLIENT_ADDRESS_TEXT], reason[REFUSED_REASON_BYTES];
@@ -58,12 +59,12 @@ static enum err record_source(struct worker *w, const struct refused_source *s)
 
     struct buf b = buf_over(bytes, sizeof bytes);
     event_put(&b, &e);
-    struct http_gate nobody_waits;
+    struct http_barrier nobody_waits;
     struct str event = buf_view(&b);
     return commit_events(&w->commit, &event, 1, false, &nobody_waits);
 }
 
-void auth_failed_record(struct worker *w)
+void auth_failed_record(struct engine_reactor *w)
 {
     struct refused *all = &w->refused;
     while (all->count > 0) {

@@ -6,11 +6,12 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "engine/place.h"
+#include "base/reserve.h"
+#include "engine/digest.h"
 
 enum { UNLOADABLE_GRACE_MS = 60000, BUNDLE_ARENA_BYTES = 1 << 30 };
 
-/* A set is shared by the revisions in which nothing of its tenant changed. */
+/* Revisions in which nothing of the tenant changed share a set. */
 struct shared_set {
     atomic_uint holders;
     struct policy_set *set;
@@ -19,9 +20,9 @@ struct shared_set {
 struct tenant {
     struct str name;
     struct shared_set *policies;
-    /* chained over names, versions and digests of what was asked for */
+    /* chained over names, versions and digests of the rows */
     struct sha256 fingerprint;
-    uint64_t unloadable_since_ms; /* 0 = what runs is what was asked for */
+    uint64_t unloadable_since_ms; /* 0 = the newest documents are in use */
     struct policy_set_entry *entries;
     size_t entry_count, row_count;
     bool is_broken; /* a document did not load */
@@ -31,11 +32,11 @@ struct bundle {
     struct arena arena; /* names, tenants, entries */
     struct bundle_facts facts;
     struct key_table *keys;
-    struct globs served;        /* tenants that our own key is for */
-    bool serves_all;            /* it says nothing of that */
+    struct globs served;        /* the tenants of this engine's own key */
+    bool serves_all;            /* the bundle does not list them */
     struct map tenants;         /* name → struct tenant */
     struct map documents;       /* tenant + 0 + name → struct policy_document, for sharing */
-    struct policy_set *nothing; /* denies everything: a tenant without documents */
+    struct policy_set *nothing; /* denies everything: for tenants without documents */
     struct limit_windows limit_windows;
 };
 
@@ -45,10 +46,14 @@ static struct shared_set *set_share(struct shared_set *s)
     return s;
 }
 
+/* NULL: out of memory, and the set was freed. */
 static struct shared_set *set_hold(struct policy_set *set)
 {
     struct shared_set *s = malloc(sizeof *s);
-    check(s != NULL);
+    if (s == NULL) {
+        policy_set_destroy(set);
+        return NULL;
+    }
     atomic_init(&s->holders, 1);
     s->set = set;
     return s;
@@ -93,12 +98,12 @@ static enum err read_keys(struct bundle *b, const struct json *rows, struct faul
          row = row->next) {
         struct fault why;
         if (key_read(row, &keys[count], &why) == ERR_OK) count++;
-        /* that key is unknown: it opens nothing */
+        /* the key stays unknown, so it permits nothing */
         else
             log_line(LOG_ERROR, "key_unreadable", "why", why.text, NULL);
     }
     enum err err = key_table_create(keys, count, &b->keys);
-    if (err != ERR_OK) { /* it took none of them */
+    if (err != ERR_OK) { /* the table took none of them */
         for (size_t i = 0; i < count; i++) key_destroy(keys[i]);
         count = 0;
     }
@@ -107,6 +112,20 @@ static enum err read_keys(struct bundle *b, const struct json *rows, struct faul
     if (err == ERR_EXISTS)
         return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: two of them have the same id");
     return err == ERR_OK ? ERR_OK : fault_plain(f, err);
+}
+
+/* A database that was restored may have lost revocations: keys that it no longer lists as revoked
+ * stay revoked. Another database starts over. */
+static void keep_revoked(struct bundle *b, const struct bundle *before)
+{
+    if (before == NULL || strcmp(b->facts.log_id, before->facts.log_id) != 0) return;
+    size_t count = key_table_keep_revoked(b->keys, before->keys, NULL, 0);
+    if (count > 0)
+        log_text(
+            LOG_WARNING, "keys_stay_revoked",
+            "the platform has %zu revoked keys as valid again: its database was restored to an older "
+            "state. They stay revoked in this engine until it stops",
+            count);
 }
 
 /* ---- policies ---- */
@@ -122,8 +141,7 @@ static struct str document_key(struct arena *a, struct str tenant, struct str na
     return buf_view(&b);
 }
 
-/* The document that the bundle before holds under this key, where it has
- * this digest; NULL otherwise. */
+/* The document that the bundle before has under this key, if it has this digest; NULL otherwise. */
 static struct policy_document *document_held(const struct bundle *before, struct str key,
                                              struct str hex)
 {
@@ -147,7 +165,7 @@ static enum err document_load(struct str tenant, struct str name, struct str con
     return err;
 }
 
-/* The compiled document of this row: the one already held where its digest is the same. */
+/* The compiled document of this row: the existing one if its digest is the same. */
 static enum err document_of(struct bundle *b, const struct bundle *before, struct str tenant,
                             const struct json *row, struct policy_document **ret)
 {
@@ -181,7 +199,7 @@ static struct tenant *tenant_of(struct bundle *b, struct str name)
     return map_put(&b->tenants, t->name, t) ? t : NULL;
 }
 
-/* Makes the tenants, and finds out how many rows each has. */
+/* Makes the tenants, and counts the rows of each. */
 static enum err count_rows(struct bundle *b, const struct json *rows, struct fault *f)
 {
     for (const struct json *row = rows->child; row != NULL; row = row->next) {
@@ -210,7 +228,7 @@ static void fingerprint_add(struct tenant *t, const struct json *row)
     t->fingerprint = sha256_once(buf_view(&b));
 }
 
-/* What a tenant runs on when its documents do not load: its last set for a while, then nothing. */
+/* The set of a tenant whose documents do not load: its last set for a while, then nothing. */
 static enum err fall_back(struct bundle *b, struct tenant *t, const struct tenant *before,
                           uint64_t now_ms)
 {
@@ -228,8 +246,9 @@ static enum err fall_back(struct bundle *b, struct tenant *t, const struct tenan
     enum err err = policy_set_closed(
         "default:policy_unloadable",
         "The tenant's newest policies cannot be loaded, so everything is denied.", &closed);
-    if (err == ERR_OK) t->policies = set_hold(closed);
-    return err;
+    if (err != ERR_OK) return err;
+    t->policies = set_hold(closed);
+    return t->policies != NULL ? ERR_OK : ERR_FULL;
 }
 
 static enum err join_tenant(struct bundle *b, const struct bundle *before, struct tenant *t,
@@ -247,7 +266,7 @@ static enum err join_tenant(struct bundle *b, const struct bundle *before, struc
         all_loaded ? policy_set_create(t->entries, t->entry_count, &set, f) : ERR_INVALID_POLICY;
     if (err == ERR_OK) {
         t->policies = set_hold(set);
-        return ERR_OK;
+        return t->policies != NULL ? ERR_OK : fault_plain(f, ERR_FULL);
     }
     if (all_loaded)
         log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s: %s", STR_FORMAT(t->name), f->text);
@@ -291,7 +310,7 @@ static enum err read_policies(struct bundle *b, const struct bundle *before,
 /* ---- windows of limits ---- */
 
 struct listing {
-    struct limit_windows_entry *list; /* NULL: they are only counted */
+    struct limit_windows_entry *list; /* NULL: only count them */
     size_t count;
     struct str tenant;
 };
@@ -302,7 +321,7 @@ static void list_limit(void *context, struct str policy_name, struct str rule_id
     struct listing *l = context;
     if (l->list != NULL)
         l->list[l->count] = (struct limit_windows_entry){
-            place_limit_tag(l->tenant, policy_name, rule_id, per), window_ms};
+            limit_tag_of(l->tenant, policy_name, rule_id, per), window_ms};
     l->count++;
 }
 
@@ -345,7 +364,7 @@ const struct limit_windows *bundle_limit_windows(const struct bundle *b)
     return &b->limit_windows;
 }
 
-/* Whoever reads past what it does not know may read past what makes a key or a policy narrower. */
+/* A program that skips what it does not know may skip what restricts a key or a policy. */
 static enum err check_format(const struct json *root, struct fault *f)
 {
     const struct json *format = json_get(root, STR("format"));
@@ -364,7 +383,11 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
     struct arena tree;
     arena_init(&tree, 1 << 16, BUNDLE_ARENA_BYTES);
     struct bundle *b = calloc(1, sizeof *b);
-    check(b != NULL);
+    if (b == NULL) {
+        arena_fini(&tree);
+        return fault_plain(f, ERR_FULL);
+    }
+    uint64_t missed = memory_missed();
     arena_init(&b->arena, 1 << 16, BUNDLE_ARENA_BYTES);
 
     struct json *root;
@@ -381,10 +404,13 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
         err = read_keys(b, json_get(root, STR("keys")), f);
         b->serves_all = json_get(root, STR("tenants")) == NULL;
     }
+    if (err == ERR_OK) keep_revoked(b, before);
     if (err == ERR_OK) err = globs_read(root, "tenants", (struct str){0}, &b->arena, &b->served, f);
     if (err == ERR_OK) err = read_policies(b, before, json_get(root, STR("policies")), now_ms, f);
     if (err == ERR_OK) err = list_windows(b, f);
-    if (err == ERR_OK && (tree.overflow || b->arena.overflow)) err = fault_plain(f, ERR_FULL);
+    /* Parts that were skipped for want of memory must not be missing until the next revision. */
+    if (tree.overflow || b->arena.overflow || memory_missed() != missed)
+        err = fault_plain(f, ERR_FULL);
     arena_fini(&tree);
     if (err != ERR_OK) {
         bundle_destroy(b);

@@ -12,8 +12,8 @@ enum err commit_room(struct committer *c, size_t size, bool closing)
     return to == NULL ? err : ERR_OK;
 }
 
-struct http_gate commit_put(struct committer *c, const struct effect_record *records, size_t count,
-                            bool synced)
+struct http_barrier commit_put(struct committer *c, const struct effect_record *records,
+                               size_t count, bool synced)
 {
     check(count > 0 && count <= COMMIT_EVENTS_MAX);
     synced = synced || c->always_synced;
@@ -21,17 +21,17 @@ struct http_gate commit_put(struct committer *c, const struct effect_record *rec
         struct str event = records[i].event, delta = records[i].delta;
         check(event.size <= LIMIT_EVENT_BYTES && event.size + delta.size <= LIMIT_RECORD_BYTES);
         char *to = journal_reserved(c->producer, event.size + delta.size);
-        check(to != NULL); /* who asked for the room said how much may come */
+        check(to != NULL); /* the caller reserved room for this many bytes */
         memcpy(to, event.bytes, event.size);
         if (delta.size > 0) memcpy(to + event.size, delta.bytes, delta.size);
         journal_commit(c->producer, event.size, delta.size, synced);
     }
-    return (struct http_gate){.lane = synced ? LANE_SYNCED : LANE_WRITTEN,
-                              .mark = journal_mark(c->producer)};
+    return (struct http_barrier){.lane = synced ? LANE_SYNCED : LANE_WRITTEN,
+                                 .block = journal_block(c->producer)};
 }
 
 enum err commit_records(struct committer *c, const struct effect_record *records, size_t count,
-                        bool synced, struct http_gate *ret)
+                        bool synced, struct http_barrier *ret)
 {
     check(count > 0 && count <= COMMIT_EVENTS_MAX);
     size_t total = 0;
@@ -41,14 +41,14 @@ enum err commit_records(struct committer *c, const struct effect_record *records
             return ERR_OUT_OF_RANGE;
         total += size + LIMIT_RECORD_HEAD_BYTES;
     }
-    /* Room for all before any: then nothing can come between. */
+    /* Room for all before any, so that none can fail in between. */
     enum err err = commit_room(c, total, false);
     if (err == ERR_OK) *ret = commit_put(c, records, count, synced);
     return err;
 }
 
 enum err commit_events(struct committer *c, const struct str *events, size_t count, bool synced,
-                       struct http_gate *ret)
+                       struct http_barrier *ret)
 {
     struct effect_record records[COMMIT_EVENTS_MAX];
     check(count <= COMMIT_EVENTS_MAX);
@@ -56,8 +56,8 @@ enum err commit_events(struct committer *c, const struct str *events, size_t cou
     return commit_records(c, records, count, synced, ret);
 }
 
-struct http_gate gate_stricter(struct http_gate a, struct http_gate b)
+struct http_barrier barrier_stricter(struct http_barrier a, struct http_barrier b)
 {
-    return (struct http_gate){.lane = a.lane > b.lane ? a.lane : b.lane,
-                              .mark = a.mark > b.mark ? a.mark : b.mark};
+    return (struct http_barrier){.lane = a.lane > b.lane ? a.lane : b.lane,
+                                 .block = a.block > b.block ? a.block : b.block};
 }

@@ -1,8 +1,8 @@
-/* commit.h - the only place where decisions meet the journal: record, then park the reply.
+/* commit.h - the only way from a decision to the journal: record, then park the reply.
  *
- * Belongs to one reactor thread. A record goes into the reactor's open block; the gate that comes
- * back is what the reply waits for: lane 1 opens when the block is in the kernel (`written`),
- * lane 2 when it is synced. No room for a record is an error, never an unrecorded answer. */
+ * Belongs to one reactor thread. A record goes into the reactor's open block, and the reply waits
+ * for the barrier that is returned: `written` opens when the kernel has the block, `synced` when
+ * the disk has it. No room for a record is an error, never an unrecorded answer. */
 #ifndef ENGINE_COMMIT_H
 #define ENGINE_COMMIT_H
 
@@ -20,26 +20,26 @@ struct committer {
 
 enum { COMMIT_EVENTS_MAX = EFFECT_RECORDS_MAX };
 
-/* Records already encoded events, all or none, in order. `synced`: whatever the configured
- * durability. ERR_JOURNAL_FULL (the disk), ERR_FULL (no block is free: the caller holds its
+/* Records encoded events, all or none, in order. `synced`: even if the configured durability is
+ * `written`. ERR_JOURNAL_FULL (the disk), ERR_FULL (no block is free: the caller holds its
  * sockets), ERR_OUT_OF_RANGE (a record is too large). */
 enum err commit_events(struct committer *c, const struct str *events, size_t count, bool synced,
-                       struct http_gate *ret);
+                       struct http_barrier *ret);
 
-/* The same for events with what they change; deltas may be absent. */
+/* The same for events with their deltas, which may be absent. */
 enum err commit_records(struct committer *c, const struct effect_record *records, size_t count,
-                        bool synced, struct http_gate *ret);
+                        bool synced, struct http_barrier *ret);
 
-/* The same in two parts, for who must know that there is room before there is anything to
- * record. Room for records of `size` bytes together, LIMIT_RECORD_HEAD_BYTES for each included, at
- * most LIMIT_RESERVE_BYTES (checked); valid until the next is asked for, or the block is sealed.
- * `closing`: the records make nothing looser, and may use the reserve kept for them. ERR_FULL,
- * ERR_JOURNAL_FULL as above. */
+/* The same in two parts, for callers that need to know that there is room before the record exists.
+ * Room for records of `size` bytes together, with LIMIT_RECORD_HEAD_BYTES for each, at most
+ * LIMIT_RESERVE_BYTES (checked); valid until the next call, or until the block is sealed.
+ * `closing`: the records permit nothing new, and may use the reserve. ERR_FULL, ERR_JOURNAL_FULL as
+ * above. */
 enum err commit_room(struct committer *c, size_t size, bool closing);
-struct http_gate commit_put(struct committer *c, const struct effect_record *records, size_t count,
-                            bool synced);
+struct http_barrier commit_put(struct committer *c, const struct effect_record *records,
+                               size_t count, bool synced);
 
-/* What opens when both have. */
-struct http_gate gate_stricter(struct http_gate a, struct http_gate b);
+/* The barrier that opens when both have opened. */
+struct http_barrier barrier_stricter(struct http_barrier a, struct http_barrier b);
 
 #endif

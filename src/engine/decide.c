@@ -6,12 +6,12 @@
 #include "shards/slot.h"
 
 enum {
-    /* everything in an event but the payload: ids, hashes, escaped names */
+    /* everything in an event except the payload: ids, hashes, escaped names */
     EVENT_FIXED_BYTES = 16 << 10,
     ANSWER_FIXED_BYTES = 12 << 10, /* tool, reason and safe tool escaped, ids, hashes */
 };
 
-/* A buffer in the arena of at most `most` bytes; kept() gives back what was not used. */
+/* A buffer in the arena of at most `most` bytes; kept() returns unused bytes. */
 static struct buf room_for(struct decision *d, size_t most)
 {
     char *bytes = arena_bytes(d->arena, most);
@@ -38,14 +38,15 @@ static struct str canonical(struct decision *d, const struct json *v)
     if (v == NULL) return (struct str){0};
     struct buf b = room_for(d, json_canonical_most(v));
     json_put_canonical(&b, v);
+    if (b.starved) arena_starve(d->arena);
     check(!b.overflow || d->arena->overflow);
     return kept(d, &b);
 }
 
-/* Whether the record wants the resource as the body has it: an object of strings. */
+/* Whether the record's form of the resource is the body's: an object of strings. */
 static bool resource_is_whole(const struct decision *d)
 {
-    const struct ask *a = d->ask;
+    const struct auth_request *a = d->ask;
     return a->resource != NULL && a->resource_sent->type == JSON_OBJECT &&
            a->resource->count == a->resource_sent->count;
 }
@@ -55,10 +56,10 @@ static const struct json *object_or_null(const struct json *v)
     return v != NULL && v->type == JSON_OBJECT ? v : NULL;
 }
 
-/* A tenant whose policies do not load has masks that nobody knows. */
+/* If a tenant's policies do not load, its masks are unknown. */
 static bool is_masked(const struct decision *d)
 {
-    const struct ask *a = d->ask;
+    const struct auth_request *a = d->ask;
     const struct policy_set *policies = d->tools->policies;
     return policy_set_is_closed(policies) ||
            policy_masks_in(policies, STR("args"), a->policy.args) ||
@@ -67,17 +68,18 @@ static bool is_masked(const struct decision *d)
            policy_masks_in(policies, STR("resource"), object_or_null(a->resource_sent));
 }
 
-/* The input hash: of the body's canonical form, as it is now. That has args, context and resource in
- * it already as the record wants them, so each is kept as a view of that. */
+/* The input hash of the body's present canonical form. That form contains args, context and
+ * resource in the form of the record, so each is kept as a view of it. */
 static struct str hash_body(struct decision *d, struct str salt)
 {
-    const struct ask *a = d->ask;
+    const struct auth_request *a = d->ask;
     struct json_part parts[] = {{.value = object_or_null(a->policy.args)},
                                 {.value = a->context},
                                 {.value = resource_is_whole(d) ? a->resource_sent : NULL}};
     bool keep = parts[0].value != NULL || parts[1].value != NULL || parts[2].value != NULL;
     struct buf b = room_for(d, json_canonical_most(a->body));
     json_put_canonical_parts(&b, a->body, parts, sizeof parts / sizeof *parts);
+    if (b.starved) arena_starve(d->arena);
     check(!b.overflow || d->arena->overflow);
     if (b.bytes == NULL) return (struct str){0};
     hasher_begin(d->tools->hasher);
@@ -91,8 +93,8 @@ static struct str hash_body(struct decision *d, struct str salt)
     return hex_of(d, digest);
 }
 
-/* Of a body that is masked by now. The salt keeps two such requests from having the same hash, so
- * that nobody learns more of what is masked than that it is. */
+/* Of a body that is masked already. The salt gives two such requests different hashes, so that a
+ * hash reveals nothing about masked values. */
 static void hash_masked_body(struct decision *d)
 {
     uint8_t salt[INPUT_SALT_BYTES];
@@ -134,7 +136,7 @@ static struct str put_id(struct decision *d, unsigned place, const char *prefix)
     return str_of(d->ids[place], ID_TEXT);
 }
 
-/* One decision, one set of digits: evt_X is the record of req_X. */
+/* A decision and its record share their digits: evt_X is the record of req_X. */
 static void put_request_ids(struct decision *d)
 {
     struct event *e = &d->event;
@@ -179,11 +181,11 @@ static struct str would_have_json(struct decision *d)
     return kept(d, &b);
 }
 
-/* Who asked for what, and under which request; nothing of the outcome. */
+/* Describes the request: caller, action and ids; nothing of the outcome. */
 static void describe_ask(struct decision *d)
 {
     struct event *e = &d->event;
-    const struct ask *a = d->ask;
+    const struct auth_request *a = d->ask;
     const struct policy_request *p = &a->policy;
     e->kind = STR("decision");
     e->mode = d->tools->dry_run ? STR("dry_run") : STR("live");
@@ -199,6 +201,8 @@ static void describe_ask(struct decision *d)
     e->actor = p->actor;
     e->user_id = p->user;
     e->acting_for = p->acting_for;
+    e->tool_call_id = a->tool_call_id;
+    e->conversation_id = a->conversation_id;
     e->action = p->action;
     e->scope = scope_json(d);
     e->confidence = p->confidence;
@@ -218,11 +222,11 @@ static void hide(struct json *v)
     if (v != NULL) json_become_string(v, STR("[masked]"));
 }
 
-/* The strings are in a tree of their own; the properties are where they came. Where all of the
- * resource is masked, so are they. A text that names the resource is one value: masked whole. */
+/* The strings are in a tree of their own; the properties are in the body's. If the whole resource
+ * is masked, so are they. A text that names the resource is one value: masked whole. */
 static void mask_resource(struct decision *d)
 {
-    struct ask *a = d->ask;
+    struct auth_request *a = d->ask;
     struct json *sent = a->resource_sent;
     if (sent == NULL) return;
     bool is_text = sent->type == JSON_STRING;
@@ -235,21 +239,21 @@ static void mask_resource(struct decision *d)
 
 static void mask_payload(struct decision *d)
 {
-    struct ask *a = d->ask;
+    struct auth_request *a = d->ask;
     if (a->policy.args != NULL)
         policy_mask(d->tools->policies, STR("args"), json_get(a->body, STR("args")));
     policy_mask(d->tools->policies, STR("context"), a->context);
     mask_resource(d);
 }
 
-/* What the store takes for an object only stays one, however much of it is masked. */
+/* A member that the store accepts only as an object stays one, however much of it is masked. */
 static struct str canonical_object(struct decision *d, const struct json *v)
 {
     return v != NULL && v->type != JSON_OBJECT ? STR("{\"masked\":true}") : canonical(d, v);
 }
 
-/* A tenant whose policies do not load has masks that nobody knows, so nothing of what came is
- * written down, whatever it is denied by. */
+/* If a tenant's policies do not load, its masks are unknown. So no part of the request is recorded,
+ * whichever rule denies it. */
 static void withhold_payload(struct decision *d)
 {
     struct event *e = &d->event;
@@ -265,7 +269,7 @@ static void withhold_payload(struct decision *d)
 static void describe_payload(struct decision *d)
 {
     struct event *e = &d->event;
-    struct ask *a = d->ask;
+    struct auth_request *a = d->ask;
     bool is_closed = policy_set_is_closed(d->tools->policies);
     if (d->is_masked && !is_closed) {
         mask_payload(d);
@@ -278,7 +282,7 @@ static void describe_payload(struct decision *d)
     if (is_closed) withhold_payload(d);
 }
 
-/* A tree of the policy's own: its size is known only by writing it. */
+/* A tree of the policy: its size is known only after writing it. */
 static struct str canonical_of_policy(struct decision *d, const struct json *v)
 {
     struct buf b;
@@ -286,11 +290,12 @@ static struct str canonical_of_policy(struct decision *d, const struct json *v)
     json_put_canonical(&b, v);
     struct str copy = b.overflow ? (struct str){0} : arena_copy(d->arena, buf_view(&b));
     if (b.overflow) d->arena->overflow = true;
+    if (b.starved) arena_starve(d->arena);
     buf_fini(&b);
     return copy;
 }
 
-/* The client gets the safe arguments as they are; records get them masked. */
+/* The client gets the safe arguments unmasked; records get them masked. */
 static struct str masked_args(struct decision *d)
 {
     const struct json *args = d->outcome.told_args;
@@ -312,7 +317,7 @@ static void describe_outcome(struct decision *d)
     e->has_policy_version = o->policy_version != 0;
     e->policy_digest = policy_set_digest_hex(d->tools->policies);
     e->confidence_used = d->ask->policy.confidence;
-    e->has_confidence_used = d->ask->policy.has_confidence; /* tells 0 from none given */
+    e->has_confidence_used = d->ask->policy.has_confidence; /* distinguishes 0 from none given */
     e->would_have = would_have_json(d);
     e->safe_tool = (struct str){0};
     e->safe_args = d->safe_args = (struct str){0};
@@ -322,8 +327,7 @@ static void describe_outcome(struct decision *d)
     e->safe_args = policy_masks(d->tools->policies) ? masked_args(d) : d->safe_args;
 }
 
-/* A review gets its id, with the slot it will live on in it, and its deadline; one that is pending
- * already has both. */
+/* Gives a review its id, which contains its slot, and its deadline; an existing one has both. */
 static void describe_review(struct decision *d)
 {
     struct event *e = &d->event;
@@ -331,11 +335,11 @@ static void describe_review(struct decision *d)
     bool permits = d->outcome.verdict == VERDICT_ALLOW || d->outcome.verdict == VERDICT_COMPUTE;
     e->redemption_id = permits ? d->redemption_id : (struct str){0};
     e->expires_at = 0;
-    if (d->outcome.verdict != VERDICT_HUMAN_REVIEW) return;
+    if (d->outcome.verdict != VERDICT_HUMAN_REVIEW || d->tools->asks_nobody) return;
     e->expires_at = d->tools->now_ms + d->outcome.review.expires_in_ms;
-    if (d->tools->dry_run) return; /* nothing is enqueued, so there is nothing to name */
-    if (d->is_pending_already) {
-        e->expires_at = d->pending_expires_ms;
+    if (d->tools->dry_run) return; /* no review is made, so there is no id */
+    if (d->has_review) {
+        e->expires_at = d->review_expires_ms;
     } else {
         d->review = slot_id(id_make(d->tools->now_ms, d->tools->chance), d->slot);
     }
@@ -343,7 +347,7 @@ static void describe_review(struct decision *d)
     e->review_id = str_of(d->ids[2], ID_TEXT);
 }
 
-/* ---- what an approval is bound to ---- */
+/* ---- the binding of an approval ---- */
 
 static struct str full_form(const struct decision *d)
 {
@@ -355,8 +359,8 @@ static void keep_full_form(struct decision *d)
     static const char room[ID_TEXT];
     struct buf b = room_for(d, ID_TEXT + json_canonical_most(d->ask->body) + EVENT_FIXED_BYTES);
     buf_put(&b, str_of(room, sizeof room));
-    ask_put_binding(&b, d->ask);
-    /* an approval bound to half a request fits others: decide_settle() refuses */
+    auth_request_put_binding(&b, d->ask);
+    /* an approval bound to half a request would fit others: decide_settle() refuses */
     if (b.overflow) d->arena->overflow = true;
     if (b.overflow) return;
     d->bound = b.bytes;
@@ -404,19 +408,19 @@ bool decide_bind_to(struct decision *d, const struct review_facts *r)
     d->redeemed_binding = binding_of(d, r->id);
     if (review_digest_equal(&d->redeemed_binding, &r->binding)) return true;
     if (!review_digest_equal(&plain, &r->binding)) return false;
-    d->redeemed_binding = plain; /* an earlier version opened it */
+    d->redeemed_binding = plain; /* an earlier version opened the review */
     return true;
 }
 
-/* Of the review that the record names. */
+/* Sets the binding of the review that the record names. */
 static void describe_binding(struct decision *d)
 {
     bool asks = d->outcome.verdict == VERDICT_HUMAN_REVIEW;
     d->event.binding_hash = (struct str){0};
     if (d->bound == NULL || str_is_absent(d->event.review_id)) return;
-    d->binding = !asks                   ? d->redeemed_binding
-                 : d->is_pending_already ? d->pending_binding
-                                         : binding_of(d, d->review);
+    d->binding = !asks           ? d->redeemed_binding
+                 : d->has_review ? d->review_binding
+                                 : binding_of(d, d->review);
     hex_write(d->binding_text, d->binding.bytes, sizeof d->binding.bytes);
     d->event.binding_hash = str_of(d->binding_text, sizeof d->binding_text);
 }
@@ -430,7 +434,7 @@ static struct buf room_for_event(struct decision *d, const struct event *e)
                            e->would_have.size);
 }
 
-/* Half an event is none: decide_settle() refuses where the arena is full. */
+/* A truncated event must not be used: decide_settle() refuses if the arena is full. */
 static struct str event_kept(struct decision *d, struct buf *b)
 {
     if (b->overflow) d->arena->overflow = true;
@@ -444,8 +448,8 @@ static struct str encode(struct decision *d, const struct event *e)
     return event_kept(d, &b);
 }
 
-/* Whether the record is small enough without what only shadow documents add, which is told where
- * there is room and decides nothing. */
+/* Whether the record is small enough without the members that only shadow documents add. Those are
+ * recorded if there is room, and decide nothing. */
 static bool fits(const struct event *e, struct str record)
 {
     size_t told = str_is_absent(e->would_have) ? 0 : would_have_key.size + e->would_have.size;
@@ -465,8 +469,8 @@ static struct sha256 hash_outcome(struct decision *d, struct str record,
     return digest;
 }
 
-/* What the output hash is taken of stands in the record already, so that is written first, with
- * zeros for the hash. */
+/* The record contains the input of the output hash, so it is written first, with zeros for the
+ * hash. */
 static struct str encode_hashed(struct decision *d)
 {
     static const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -484,7 +488,7 @@ static struct str encode_hashed(struct decision *d)
     return record;
 }
 
-/* What cannot be recorded whole cannot be reviewed, nor handed on as a safe call. */
+/* A request that cannot be recorded whole can neither be reviewed nor be changed to a safe call. */
 static void deny_unrecordable(struct decision *d)
 {
     struct policy_outcome *o = &d->outcome;
@@ -522,6 +526,31 @@ static struct str encode_within_limit(struct decision *d)
     return encode(d, e);
 }
 
+/* {"channels":["finance-slack"],"remind":600}: which channels the platform announces the review to,
+ * and after how many seconds it reminds them. Absent: none. */
+static struct str notify_json(struct decision *d)
+{
+    const struct policy_review *r = &d->outcome.review;
+    enum { NOTIFY_BYTES = 64 + POLICY_CHANNELS_MAX * (POLICY_CHANNEL_TEXT + 3) };
+    if (r->notify_count == 0) return (struct str){0};
+    char *bytes = arena_bytes(d->arena, NOTIFY_BYTES);
+    if (bytes == NULL) return (struct str){0}; /* the arena is full: decide_settle() refuses */
+    struct buf b = buf_over(bytes, NOTIFY_BYTES);
+    buf_put_literal(&b, "{\"channels\":[");
+    for (size_t i = 0; i < r->notify_count; i++) {
+        if (i > 0) buf_put_byte(&b, ',');
+        json_put_plain(&b, r->notify[i]);
+    }
+    buf_put_byte(&b, ']');
+    if (r->remind_ms != 0) {
+        buf_put_literal(&b, ",\"remind\":");
+        buf_put_u64(&b, r->remind_ms / 1000);
+    }
+    buf_put_byte(&b, '}');
+    check(!b.overflow);
+    return buf_view(&b);
+}
+
 /* The queue's own event of a new review: the same request and outcome under its own id and kind. */
 static struct str encode_enqueued(struct decision *d)
 {
@@ -531,13 +560,14 @@ static struct str encode_enqueued(struct decision *d)
     id_write("evt_", id_make(d->tools->now_ms, d->tools->chance), id);
     e.event_id = str_of(id, ID_TEXT);
     e.kind = STR("review.enqueued");
-    e.output_hash = (struct str){0}; /* it is the decision's */
+    e.notify = notify_json(d);
+    e.output_hash = (struct str){0}; /* the hash belongs to the decision's event */
     return encode(d, &e);
 }
 
-/* And of one that is spent: who, when, by which decision. It stands in the trace of the
- * question, whichever the redemption has: who follows that one finds its end, and there, by
- * request_id, the decision. */
+/* The event of a spent review: by whom, when, by which decision. It has the trace of the request,
+ * not that of the redemption. So that trace leads to its end, and from there, by request_id, to the
+ * decision. */
 static struct str encode_redeemed(struct decision *d)
 {
     struct event e = d->event;
@@ -553,22 +583,23 @@ static struct str encode_beside(struct decision *d)
 {
     enum verdict v = d->outcome.verdict;
     if (d->tools->dry_run) return (struct str){0};
-    if (v == VERDICT_HUMAN_REVIEW)
-        return d->is_pending_already ? (struct str){0} : encode_enqueued(d);
+    if (v == VERDICT_HUMAN_REVIEW && d->tools->asks_nobody) return (struct str){0};
+    if (v == VERDICT_HUMAN_REVIEW) return d->has_review ? (struct str){0} : encode_enqueued(d);
     bool spends = v == VERDICT_ALLOW || v == VERDICT_COMPUTE;
     return spends && !str_is_absent(d->redeems) ? encode_redeemed(d) : (struct str){0};
 }
 
 static void encode_answer(struct decision *d)
 {
-    struct buf b = room_for(d, ANSWER_FIXED_BYTES + d->safe_args.size + d->explain.size);
+    struct buf b =
+        room_for(d, ANSWER_FIXED_BYTES + d->safe_args.size + d->explain.size + d->limits.size);
     answer_put(&b, d, d->ask->form, d->explain);
     d->answer = b.overflow ? (struct str){0} : kept(d, &b);
 }
 
-/* ---- again ---- */
+/* ---- repeat ---- */
 
-/* What would_have_json() wrote. */
+/* Reads the output of would_have_json(). */
 static enum err would_have_read(struct decision *d)
 {
     static const struct json_options options = {0};
@@ -594,6 +625,7 @@ enum err decide_repeat(struct decision *d, struct str record)
     if (err != ERR_OK) return err;
     d->safe_args = d->event.safe_args;
     d->replayed = true;
+    if (d->review_is_approved) d->event.expires_at = d->review_expires_ms;
     if (!verdict_read(d->event.decision, &d->outcome.verdict)) return ERR_CORRUPT;
     err = would_have_read(d);
     if (err != ERR_OK) return err;
@@ -604,13 +636,13 @@ enum err decide_repeat(struct decision *d, struct str record)
 /* ---- the life of a decision ---- */
 
 void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller,
-                  struct ask *ask, struct arena *arena)
+                  struct auth_request *ask, struct arena *arena)
 {
     d->tools = tools;
     d->caller = caller;
     d->ask = ask;
     d->arena = arena;
-    /* Hashing takes as long as what evaluation will ask for first takes to come. */
+    /* Hashing takes about as long as the first memory access of evaluation: so that starts here. */
     policy_memory_expect(tools->memory, tools->policies, ask->policy.action);
     describe_ask(d);
 }
@@ -644,8 +676,8 @@ static bool is_settled(const struct decision *d)
     return !d->arena->overflow && !str_is_absent(d->answer);
 }
 
-/* What only shadow documents or an explanation add is left out where there is no memory for it:
- * the decision is the one that comes without. */
+/* If there is no memory for the members that only shadow documents or an explanation add, they are
+ * omitted: the decision is the same without them. */
 static void settle_without_additions(struct decision *d)
 {
     d->outcome.has_would_have = false;
@@ -671,6 +703,8 @@ enum err decide_settle(struct decision *d, struct fault *f)
     } else {
         settle(d);
     }
+    /* If memory was missing, a condition or a mask may have been skipped. */
+    if (d->arena->starved) return fault_plain(f, ERR_OVERLOADED);
     if (!is_settled(d))
         return fault_set(f, ERR_BODY_TOO_LARGE, "",
                          "the request needs more memory than one request may use");

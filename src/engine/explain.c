@@ -1,15 +1,15 @@
 /* explain.c - the outcome, and every rule that was considered, for people who may read policies.
  *
  *   "explain": [{applies, policy, rule, shadow, verdict, why}, …]
- *   "would_allow": {against, lacks, policy, rule}       where the outcome is no allow
+ *   "would_allow": {against, lacks, policy, rule}       if the outcome is not allow
  *
- * Bounded by half of what a connection may have on its way out. Values that are masked in records
- * are masked here too: policy/ sees to it. */
+ * Bounded by half of the bytes that a connection may have on its way out. Values that are masked in
+ * records are masked here too, by policy/. */
 #include "base/limits.h"
 #include "engine/decide.h"
 #include "json/json.h"
 
-const struct str explain_too_many = STR("\"there are too many rules to tell of each here\"");
+const struct str explain_too_many = STR("\"there are too many rules to list them here\"");
 
 struct explaining {
     struct buf *out;
@@ -44,7 +44,7 @@ static void put_texts(struct buf *out, const struct str *texts, size_t count)
     buf_put_byte(out, ']');
 }
 
-/* Where not all of them have room, none is told: a list that is cut would look whole. */
+/* If not all of them have room, none is shown: a truncated list would look complete. */
 static void end_rules(struct explaining *x)
 {
     buf_put_byte(x->out, ']');
@@ -53,7 +53,7 @@ static void end_rules(struct explaining *x)
     buf_put(x->out, explain_too_many);
 }
 
-/* This comes behind all rules, and is told however many those are. */
+/* This follows the rules, and is shown however many those are. */
 static void put_nearest(void *context, const struct policy_nearest *n)
 {
     struct explaining *x = context;
@@ -85,7 +85,7 @@ void decide_explain(struct decision *d, const struct policy_request *request)
     if (!x.has_nearest) end_rules(&x);
     bool was_full = d->arena->overflow;
     if (!text.overflow) d->explain = arena_copy(d->arena, buf_view(&text));
-    d->arena->overflow = was_full; /* there is room for this one instead */
+    d->arena->overflow = was_full; /* there is room for this text instead */
     if (str_is_absent(d->explain)) d->explain = explain_too_many;
     buf_fini(&text);
 }

@@ -1,11 +1,11 @@
 /* feed.c - follows the platform's bundle: policies and keys, as one revision.
  *
- *   ask (long-poll) → keep on disk → compile → swap → wait until all workers moved → free the old
+ *   request (long-poll) → keep on disk → compile → swap → wait until all reactors moved → free the old
  *
- * The engine asks with the revision that all its workers use, so that the platform knows who has
- * not yet seen a revoked key. A bundle that cannot be had leaves the last good one in force; it
- * is on disk for the next start as well. A tenant whose documents do not load is closed when its
- * time has come even if nothing else changes: then the same text is built again. */
+ * The engine sends the revision that all its reactors use, so that the platform knows which engines
+ * have not yet seen a revoked key. If no bundle can be fetched, the last good one stays in force;
+ * it is on disk for the next start as well. A tenant whose documents do not load is closed after
+ * its time, even if nothing else changes: then the same text is built again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -30,8 +30,8 @@ enum {
     WAIT_SECONDS = 25,
     PATIENCE_SECONDS = 10,
     SLOWEST_SECONDS = 3600,
-    HASTY_MS = 500,   /* sooner than that no platform says that nothing is new, asked to wait */
-    HASTY_ENOUGH = 5, /* of such answers in a row are no chance */
+    HASTY_MS = 500, /* the platform never answers a waiting request faster with "nothing is new" */
+    HASTY_ENOUGH = 5, /* so many such answers in a row are not coincidence */
     FEED_NICE = 10
 };
 
@@ -39,36 +39,36 @@ static const struct backoff retries = {.first_ms = 50, .most_ms = 2000};
 static const struct backoff hasty_pauses = {.first_ms = 50, .most_ms = 1000};
 
 static const char hasty_text[] =
-    "that nothing is new is answered at once, where the platform is asked to wait for news: "
-    "something between answers for it (a cache, or a proxy that drops ?wait=), or as many "
-    "engines wait there as may, and what is revoked may be heard of late";
+    "the platform is asked to wait for news, but \"nothing is new\" is answered at once: "
+    "a cache, or a proxy that drops ?wait=, answers for it, or the limit of waiting engines is "
+    "reached; revocations may arrive late";
 
 struct feed {
     struct engine *engine;
     struct http_client *client;
     pthread_t thread;
-    pthread_mutex_t mutex; /* of stopping's wake, and of trouble */
+    pthread_mutex_t mutex; /* guards the wake of stopping, and trouble */
     pthread_cond_t wake;   /* stopping */
-    char trouble[320];     /* what is wrong with the latest calls; "" = nothing */
+    char trouble[320];     /* the problem of the latest calls; "" = none */
     atomic_bool stopping;
     bool running;
-    struct buf text; /* the bundle in force, as it came */
+    struct buf text; /* the bundle in force, as received */
     char etag[80];
-    bool is_refused;        /* the latest call brought a bundle that is not taken */
-    bool is_news;           /* the latest call brought another one than was in force */
-    uint64_t waits_seconds; /* for which the latest call was to wait for news */
-    atomic_uint hasty;      /* answers in a row that did not */
+    bool is_refused;        /* the latest call returned a bundle that was refused */
+    bool is_news;           /* the latest call returned another bundle than the one in force */
+    uint64_t waits_seconds; /* how long the latest call was to wait for news */
+    atomic_uint hasty;      /* answers in a row that did not wait */
     char authorization[CREDENTIAL_TEXT + 8];
-    /* when a call last brought what is in force, or that nothing is new */
+    /* when a call last returned the bundle in force, or that nothing is new */
     _Atomic uint64_t answered_ns;
     atomic_bool reachable;
-    bool is_kept; /* what is in force is on disk */
+    bool is_kept; /* the bundle in force is on disk */
 };
 
 /* ---- the copy on disk ----
  *
- * The text, LF, its SHA-256 in hex, LF. A bit that a disk turned can make another policy, or
- * another role of a key, that reads as well as the right one; and what the platform says later of
+ * The text, LF, its SHA-256 in hex, LF. A bit that flips on the disk can make another policy, or
+ * another role of a key, which is as valid as the right one. And a later answer of the platform for
  * the same version would not be compared with it. */
 
 enum { COPY_END_BYTES = 1 + SHA256_HEX + 1 };
@@ -79,7 +79,7 @@ static void copy_end_write(struct str text, char to[COPY_END_BYTES])
     sha256_write_hex(sha256_once(text), to + 1);
 }
 
-/* Leaves the text; false: it is not what was written. */
+/* Removes the end and leaves the text; false: it is damaged. */
 static bool copy_end_take(struct buf *b)
 {
     char end[COPY_END_BYTES];
@@ -103,9 +103,9 @@ bool engine_folder_sync(const struct engine *e)
     return folder_sync(path);
 }
 
-/* Written beside, synced, renamed: a crash leaves the old one or the new one. A disk that is full
- * costs the copy, not the bundle; and the copy that was there, since a start that went by it would
- * bring back what was revoked. It is tried again until there is room. */
+/* Written beside, synced, renamed: a crash leaves the old copy or the new one. A full disk costs
+ * the copy, not the bundle. The older copy is removed too, because a start with it would undo
+ * revocations. Writing is tried again until there is room. */
 static void keep_on_disk(struct feed *feed, struct str text)
 {
     const struct engine *e = feed->engine;
@@ -125,9 +125,8 @@ static void keep_on_disk(struct feed *feed, struct str text)
     (void)unlink(beside);
     bool is_gone = (unlink(path) == 0 || errno == ENOENT) && engine_folder_sync(e);
     if (was_kept || !is_gone)
-        log_text(LOG_WARNING, "bundle_not_kept", "%s: %s; the copy from before %s", path,
-                 strerror(why),
-                 is_gone ? "is removed: a start without the platform would go by it"
+        log_text(LOG_WARNING, "bundle_not_kept", "%s: %s; the older copy %s", path, strerror(why),
+                 is_gone ? "is removed, because a start without the platform would use it"
                          : "cannot be removed either");
 }
 
@@ -147,9 +146,9 @@ static enum err read_from_disk(struct feed *feed)
 
 static bool all_moved(const struct engine *e, const struct bundle *to)
 {
-    for (unsigned i = 0; i < e->worker_count; i++)
-        if (e->workers[i].reactor != NULL &&
-            atomic_load_explicit(&e->workers[i].in_use, memory_order_acquire) != to)
+    for (unsigned i = 0; i < e->reactor_count; i++)
+        if (e->reactors[i].reactor != NULL &&
+            atomic_load_explicit(&e->reactors[i].in_use, memory_order_acquire) != to)
             return false;
     return true;
 }
@@ -158,28 +157,29 @@ static void swap(struct feed *feed, struct bundle *next)
 {
     struct engine *e = feed->engine;
     struct bundle *before = atomic_exchange(&e->bundle, next);
-    for (unsigned i = 0; i < e->worker_count; i++)
-        if (e->workers[i].reactor != NULL) reactor_wake(e->workers[i].reactor);
+    for (unsigned i = 0; i < e->reactor_count; i++)
+        if (e->reactors[i].reactor != NULL) reactor_wake(e->reactors[i].reactor);
     while (!all_moved(e, next)) sem_wait(&e->bundle_seen);
     struct unprovable unprovable =
-        key_table_unprovable(bundle_keys(next), pepper_mark(&e->pepper), world_now_ms());
+        key_table_unprovable(bundle_keys(next), pepper_fingerprint(&e->pepper), world_now_ms());
     key_trouble_note(&e->keys_unprovable, &unprovable);
     atomic_store(&e->revision, bundle_facts(next)->revision);
     pthread_mutex_lock(&e->followers_lock);
-    if (e->keep != NULL) keep_hold_limits(e->keep, bundle_limit_windows(next));
+    if (e->state_follower != NULL)
+        state_follower_hold_limits(e->state_follower, bundle_limit_windows(next));
     pthread_mutex_unlock(&e->followers_lock);
     bundle_destroy(before);
 }
 
-/* Revisions of one database only rise: an older one may be looser, or know a revoked key. Another
- * database (another log_id) is an operator's decision, and begins anew. */
+/* Revisions of one database only rise: an older one may be looser, or have a revoked key. Another
+ * database (another log_id) is an operator's decision, and starts over. */
 static bool is_older(const struct bundle_facts *next, const struct bundle_facts *now)
 {
     return next->revision < now->revision && strcmp(next->log_id, now->log_id) == 0;
 }
 
-/* Builds what the text says and puts it in force; `fresh` text is on disk before, so that no crash
- * brings back policies and keys from before what was decided by. */
+/* Builds from the text and puts it in force. A `fresh` text is on disk before that, so that no
+ * crash brings back older policies and keys after decisions were made by new ones. */
 static enum err apply(struct feed *feed, struct str text, bool fresh, struct fault *f)
 {
     struct engine *e = feed->engine;
@@ -212,10 +212,10 @@ static enum err read_credential(struct feed *feed, struct fault *f)
     if (path[0] == '\0')
         return fault_set(
             f, ERR_BAD_VALUE, "",
-            "platform.key.file: is needed beside platform.url (an API key with the role ingest)");
+            "platform.key_file: is needed beside platform.url (an API key with the role ingest)");
     char text[2 * CREDENTIAL_TEXT];
     size_t size;
-    enum err err = secret_read("platform.key.file", path, text, sizeof text, &size, f);
+    enum err err = secret_read("platform.key_file", path, text, sizeof text, &size, f);
     if (err != ERR_OK) return err;
     struct id id;
     bool ok = credential_read(str_of(text, size), &id);
@@ -224,7 +224,7 @@ static enum err read_credential(struct feed *feed, struct fault *f)
                  text);
     memory_wipe(text, sizeof text);
     return ok ? ERR_OK
-              : fault_set(f, ERR_BAD_VALUE, "", "platform.key.file: %s holds no API key", path);
+              : fault_set(f, ERR_BAD_VALUE, "", "platform.key_file: %s holds no API key", path);
 }
 
 static void pause_ms(struct feed *feed, uint64_t ms)
@@ -238,7 +238,7 @@ static void pause_ms(struct feed *feed, uint64_t ms)
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* Until a tenant must be closed; UINT32_MAX: none is to be. */
+/* The time until a tenant must be closed; UINT32_MAX: none is to be closed. */
 static uint64_t left_seconds(struct feed *feed)
 {
     const struct bundle_facts *facts = bundle_facts(atomic_load(&feed->engine->bundle));
@@ -261,9 +261,14 @@ static enum err take(struct feed *feed, const struct http_answer *answer, struct
     struct str etag = http_answer_header(answer, STR("etag"));
     feed->is_news = !str_equal(answer->body, buf_view(&feed->text));
     if (feed->is_news) {
+        size_t size = answer->body.size, have = feed->text.size;
+        if (size > have && !buf_room(&feed->text, size - have)) {
+            feed->text.overflow = feed->text.starved = false;
+            return fault_plain(f, ERR_FULL);
+        }
         enum err err = apply(feed, answer->body, true, f);
         feed->is_refused = err != ERR_OK;
-        /* feed->text stays what is in force: a tenant may have to be closed by it */
+        /* feed->text stays the bundle in force: a tenant may have to be closed by it */
         if (err != ERR_OK) return err;
         buf_clear(&feed->text);
         buf_put(&feed->text, answer->body);
@@ -277,10 +282,11 @@ static enum err ask(struct feed *feed, struct fault *f)
 {
     char target[64];
     struct buf t = buf_over(target, sizeof target);
-    /* Neither the waiting for something new, nor a platform that hangs, nor a bundle that takes
-     * long to come, goes past the time when a tenant must be closed. */
+    /* Neither a wait for news, nor a platform that hangs, nor a slow transfer may exceed the time
+     * when a tenant must be closed. */
     uint64_t left = left_seconds(feed), most = least(SLOWEST_SECONDS, left + 1);
-    /* After a failure it does not wait for news: that the platform is back is news, to /healthz. */
+    /* After a failure it does not wait for news, because /healthz has to show soon that the
+     * platform is back. */
     uint64_t seconds = atomic_load(&feed->reachable) ? least(left, WAIT_SECONDS) : 0;
     buf_put_literal(&t, "/api/v1/bundle?wait=");
     buf_put_u64(&t, seconds);
@@ -309,13 +315,13 @@ static enum err ask(struct feed *feed, struct fault *f)
                      answer.body.size == 0 ? "" : answer.body.bytes);
 }
 
-/* Compiling a large tenant takes a good part of a second, and where it shares a core with a
- * reactor no decision may wait for it: this thread never interrupts one that runs, and has a tenth
- * of a core that others want. Not SCHED_IDLE: on a machine that is wholly taken a revoked key
- * would hardly be heard of. */
+/* Compiling a large tenant takes a good part of a second. If this thread shares a core with a
+ * reactor, no decision may wait for it: it never interrupts a running thread, and gets a tenth of a
+ * contended core. Not SCHED_IDLE: on a fully loaded machine a revoked key would arrive very
+ * late. */
 static void step_back(void)
 {
-    /* it follows all the same */
+    /* without it, the feed still follows */
     if (!thread_step_back(FEED_NICE)) log_text(LOG_WARNING, "feed_priority", "%s", strerror(errno));
 }
 
@@ -327,8 +333,8 @@ static void note_trouble(struct feed *feed, const char *text)
     pthread_mutex_unlock(&feed->mutex);
 }
 
-/* Told when it begins and when it is another one: who comes back after a fall may come
- * back with an older database. */
+/* Logs the first failure and each different one: after an outage, the platform may return with an
+ * older database. */
 static void ask_failed(struct feed *feed, const struct fault *f)
 {
     bool is_new = strcmp(feed->trouble, f->text) != 0;
@@ -343,8 +349,8 @@ static void ask_failed(struct feed *feed, const struct fault *f)
     note_trouble(feed, f->text);
 }
 
-/* Where somebody else says at once that nothing is new, asking again at once would keep this thread,
- * and whoever says so, busy with nothing. */
+/* If some other party answers at once that nothing is new, asking again at once would only keep
+ * this thread, and that party, busy. */
 static void ask_succeeded(struct feed *feed, uint64_t took_ms)
 {
     bool is_hasty = !feed->is_news && feed->waits_seconds > 0 && took_ms < HASTY_MS;
@@ -396,7 +402,7 @@ enum err feed_create(struct engine *e, struct fault *f)
     atomic_store(&feed->answered_ns, world_monotonic_ns());
     feed->is_kept = true; /* or there is none yet */
     if (e->config.platform_url[0] == '\0') return ERR_OK;
-    enum err err = http_client_create(str_from(e->config.platform_url), &feed->client, f);
+    enum err err = http_client_create(str_from(e->config.platform_url), e->tls, &feed->client, f);
     return err == ERR_OK ? read_credential(feed, f) : err;
 }
 
@@ -411,13 +417,14 @@ enum err feed_load(struct engine *e, struct fault *f)
     if (err != ERR_OK && err != ERR_NOT_FOUND)
         log_text(
             LOG_ERROR, "bundle_refused",
-            "the copy on disk cannot be read, or is not what was written: nothing is served before the platform answers");
+            "the copy on disk cannot be read, or is damaged: no requests are served before the "
+            "platform answers");
     struct fault why;
     if (err == ERR_OK) {
         err = apply(e->feed, buf_view(&e->feed->text), false, &why);
         if (err != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
     }
-    if (err != ERR_OK) buf_clear(&e->feed->text); /* it holds what is in force, or nothing */
+    if (err != ERR_OK) buf_clear(&e->feed->text); /* it holds the bundle in force, or nothing */
     return ERR_OK;
 }
 

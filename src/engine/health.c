@@ -1,4 +1,4 @@
-/* health.c - is it alive, is it ready, how well is it, and in figures. */
+/* health.c - liveness, readiness, health checks and metrics. */
 #include <stdio.h>
 
 #include "api/operations.h"
@@ -11,13 +11,13 @@ enum {
     DISK_DEGRADED_PERCENT = 80
 };
 
-/* A total of 0: there is no bound, or nobody could tell. */
+/* A total of 0: there is no bound, or it is unknown. */
 static bool is_tight(uint64_t left, uint64_t total)
 {
     return (double)left < (double)total * (100 - DISK_DEGRADED_PERCENT) / 100;
 }
 
-static void put_checks(struct checks *c, struct worker *w)
+static void put_checks(struct checks *c, struct engine_reactor *w)
 {
     struct engine *e = w->engine;
     const struct bundle_facts *facts = bundle_facts(w->bundle);
@@ -53,9 +53,9 @@ static void put_checks(struct checks *c, struct worker *w)
     checks_put(c, METRIC_ENGINE_CHECK_KEYS, "keys",
                !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
     pthread_mutex_lock(&e->followers_lock);
-    struct keep_status keep = {0};
-    bool keeping = e->keep != NULL;
-    if (keeping) keep_status(e->keep, &keep);
+    struct state_follower_status keep = {0};
+    bool keeping = e->state_follower != NULL;
+    if (keeping) state_follower_status(e->state_follower, &keep);
     struct publish_status publish = {0};
     bool publishing = e->publisher != NULL;
     if (publishing) publish_status(e->publisher, &publish);
@@ -64,21 +64,25 @@ static void put_checks(struct checks *c, struct worker *w)
         checks_put(c, METRIC_ENGINE_CHECK_PUBLISH, "publish",
                    !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
                    publish.text[0] != '\0' ? publish.text : "records wait for the platform");
-    if (!keeping) return;
-    if (keep.redis_configured)
+    char tls[TLS_TROUBLE_TEXT];
+    if (keeping && keep.redis_configured)
         checks_put(c, METRIC_ENGINE_CHECK_REDIS, "redis",
                    keep.redis_reachable && keep.text[0] == '\0',
                    keep.text[0] != '\0' ? keep.text : "Redis was not reached yet");
-    checks_put(c, METRIC_ENGINE_CHECK_SNAPSHOT, "snapshot", !keep.snapshot_fails,
-               keep.snapshot_text);
+    if (keeping)
+        checks_put(c, METRIC_ENGINE_CHECK_SNAPSHOT, "snapshot", !keep.snapshot_fails,
+                   keep.snapshot_text);
+    if (e->tls != NULL)
+        checks_put(c, METRIC_ENGINE_CHECK_TLS, "tls", tls_is_well(e->tls, world_now_ms(), tls),
+                   tls);
 }
 
 void healthz_handle(void *context, struct http_exchange *x)
 {
-    struct worker *w = context;
+    struct engine_reactor *w = context;
     char bytes[HEALTH_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
-    struct checks checks = {.out = &b, .sheet = w->engine->workers[0].sheet};
+    struct checks checks = {.out = &b, .sheet = w->engine->reactors[0].sheet};
     buf_put_literal(&b, "{\"checks\":{");
     put_checks(&checks, w);
     buf_put_literal(&b, "},\"journal_hours_left\":");
@@ -91,11 +95,12 @@ void healthz_handle(void *context, struct http_exchange *x)
 
 void livez_handle(void *context, struct http_exchange *x)
 {
-    struct worker *w = context;
+    struct engine_reactor *w = context;
     api_reply_alive(&w->api, x);
 }
 
-/* True: a state without what the platform knows of this node should serve nobody. */
+/* True: the state lacks records of this node that the platform has, so it should serve no
+ * requests. */
 static bool is_behind(struct engine *e)
 {
     struct publish_status publish = {0};
@@ -107,25 +112,26 @@ static bool is_behind(struct engine *e)
 
 void readyz_handle(void *context, struct http_exchange *x)
 {
-    struct worker *w = context;
+    struct engine_reactor *w = context;
     struct fault f = {.err = ERR_OK};
     enum phase phase = atomic_load(&w->engine->phase);
     if (phase == PHASE_DRAINING)
-        fault_plain(&f, ERR_DRAINING);
+        (void)fault_plain(&f, ERR_DRAINING);
     else if (phase == PHASE_LOST)
-        fault_set(&f, ERR_STORE_UNAVAILABLE, "",
-                  "another engine has taken over this engine's state in Redis; this one ends");
-    else if (atomic_load(&w->engine->revision) == 0)
-        fault_set(&f, ERR_STARTING, "", "%s", engine_why_empty(w->engine));
-    else if (journal_is_full(w->engine->journal))
-        fault_plain(&f, ERR_JOURNAL_FULL);
-    else if (engine_stands_still(w->engine))
-        fault_set(&f, ERR_OVERLOADED, "", STANDS_STILL_TEXT);
-    else if (is_behind(w->engine))
-        fault_set(
+        (void)fault_set(
             &f, ERR_STORE_UNAVAILABLE, "",
-            "the platform has records of this node that this journal does not have: what they "
-            "revoked or suspended is not known here; the check publish in /healthz says what to do");
+            "another engine has taken over this engine's state in Redis; this one ends");
+    else if (atomic_load(&w->engine->revision) == 0)
+        (void)fault_set(&f, ERR_STARTING, "", "%s", engine_why_empty(w->engine));
+    else if (journal_is_full(w->engine->journal))
+        (void)fault_plain(&f, ERR_JOURNAL_FULL);
+    else if (engine_stands_still(w->engine))
+        (void)fault_set(&f, ERR_OVERLOADED, "", STANDS_STILL_TEXT);
+    else if (is_behind(w->engine))
+        (void)fault_set(
+            &f, ERR_STORE_UNAVAILABLE, "",
+            "the platform has records of this node that this journal does not have, so it does "
+            "not know what they revoked or suspended; see the check publish in /healthz");
     if (f.err != ERR_OK)
         api_refuse(&w->api, x, &f, (struct str){0});
     else
@@ -134,14 +140,14 @@ void readyz_handle(void *context, struct http_exchange *x)
 
 void config_check_handle(void *context, struct http_exchange *x)
 {
-    struct worker *w = context;
+    struct engine_reactor *w = context;
     bool ok =
         bundle_facts(w->bundle)->revision != 0 && bundle_facts(w->bundle)->tenants_unloadable == 0;
     api_reply(&w->api, x, 200, ok ? STR("{\"ok\":true}") : STR("{\"ok\":false}"), (struct str){0});
 }
 
-/* Figures that belong to no thread are set, all of them, by whoever is asked. */
-static void set_shared_figures(struct worker *w)
+/* Metrics that belong to no thread are all set by the reactor that is asked for them. */
+static void set_shared_figures(struct engine_reactor *w)
 {
     struct engine *e = w->engine;
     struct feed_status feed = {.reachable = true};
@@ -165,14 +171,14 @@ static void set_shared_figures(struct worker *w)
         {METRIC_JOURNAL_LEFT_SECONDS, atomic_load(&e->journal_left_seconds)},
     };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        metric_set(e->workers[0].sheet, figures[i].metric, figures[i].value);
+        metric_set(e->reactors[0].sheet, figures[i].metric, figures[i].value);
     char texts[HEALTH_BYTES];
     struct buf unread = buf_over(texts, sizeof texts);
-    struct checks checks = {.out = &unread, .sheet = e->workers[0].sheet};
+    struct checks checks = {.out = &unread, .sheet = e->reactors[0].sheet};
     put_checks(&checks, w);
 }
 
-static void reply_metrics(struct worker *w, struct http_exchange *x)
+static void reply_metrics(struct engine_reactor *w, struct http_exchange *x)
 {
     set_shared_figures(w);
     api_reply_metrics(&w->api, x, STR("writ_engine_"));
@@ -180,7 +186,7 @@ static void reply_metrics(struct worker *w, struct http_exchange *x)
 
 void metrics_handle(void *context, struct http_exchange *x)
 {
-    struct worker *w = context;
+    struct engine_reactor *w = context;
     struct caller caller;
     struct fault f;
     if (w->engine->config.metrics_public)

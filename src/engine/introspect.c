@@ -1,8 +1,8 @@
-/* introspect.c - what a token is good for, told to whoever guards a resource (RFC 7662).
+/* introspect.c - the validity of a token, for servers that protect resources (RFC 7662).
  *
- * Active means: shown to us now, it would be let in (or, with another audience, it would be but for
- * that). Everything else, be it forged, over, spent, revoked or another tenant's, is
- * {"active":false} and not a word more, so that nobody learns of tokens by guessing them. */
+ * Active means: the engine would accept it now (or would with another audience). Every other token,
+ * be it forged, expired, spent, revoked or another tenant's, is {"active":false} without details,
+ * so that clients learn nothing by guessing tokens. */
 #include "engine/member.h"
 #include "engine/sight.h"
 #include "engine/tokens.h"
@@ -10,27 +10,27 @@
 enum { ANSWER_BYTES_MAX = 32 << 10 };
 
 struct introspection {
-    struct trip trip;           /* first */
-    struct token_claims claims; /* views into the arena */
+    struct caller_operation caller_operation; /* first */
+    struct token_claims claims;               /* views into the arena */
 };
 
-static void answer_inactive(struct errand *e)
+static void answer_inactive(struct operation *e)
 {
-    errand_reply(e, 200, STR("{\"active\":false}"), (struct str){0});
+    operation_reply(e, 200, STR("{\"active\":false}"), (struct str){0});
 }
 
-static void asked_who_is_suspended(struct errand *e)
+static void asked_who_is_suspended(struct operation *e)
 {
-    if (token_gathered(e)) errand_when_all_know(e, answer_inactive);
+    if (token_gathered(e)) operation_when_all_know(e, answer_inactive);
 }
 
 static void tell_inactive(struct introspection *i)
 {
-    struct errand *e = &i->trip.errand;
-    if (worker_actor_is_suspended(e->worker, i->claims.tenant, i->claims.actor))
+    struct operation *e = &i->caller_operation.operation;
+    if (engine_reactor_actor_is_suspended(e->engine_reactor, i->claims.tenant, i->claims.actor))
         token_ask_who_is_suspended(e, asked_who_is_suspended);
     else
-        errand_when_all_know(e, answer_inactive);
+        operation_when_all_know(e, answer_inactive);
 }
 
 static void put_number(struct buf *b, struct str before, uint64_t number)
@@ -39,18 +39,18 @@ static void put_number(struct buf *b, struct str before, uint64_t number)
     buf_put_u64(b, number);
 }
 
-static void looked_up(struct errand *e)
+static void looked_up(struct operation *e)
 {
     struct introspection *i = (struct introspection *)(void *)e;
     const struct token_claims *c = &i->claims;
     const struct token_facts *t = &e->call.token.facts;
     if (e->call.err != ERR_OK && e->call.err != ERR_NOT_FOUND) {
-        token_refuse(&i->trip, e->call.err);
+        token_refuse(&i->caller_operation, e->call.err);
         return;
     }
-    const struct key *key = key_table_get(e->worker->api.keys, c->key);
+    const struct key *key = key_table_get(e->engine_reactor->api.keys, c->key);
     bool is_minted = e->call.err == ERR_OK && key != NULL && sight_is_minted(c, key, t);
-    if (!is_minted || !token_is_active(e->worker, t, world_now_ms())) {
+    if (!is_minted || !token_is_active(e->engine_reactor, t, world_now_ms())) {
         tell_inactive(i);
         return;
     }
@@ -60,7 +60,7 @@ static void looked_up(struct errand *e)
     member_put_id(&b, STR(",\"client_id\":"), "key_", c->key);
     member_put_text(&b, STR(",\"sub\":"), c->subject);
     member_put_text(&b, STR(",\"aud\":"), c->audience);
-    member_put_text(&b, STR(",\"iss\":"), e->worker->api.token_issuer);
+    member_put_text(&b, STR(",\"iss\":"), e->engine_reactor->api.token_issuer);
     put_number(&b, STR(",\"exp\":"), c->expires_at);
     put_number(&b, STR(",\"iat\":"), c->issued_at);
     put_number(&b, STR(",\"nbf\":"), c->not_before);
@@ -72,14 +72,14 @@ static void looked_up(struct errand *e)
     if (t->uses_max != 0) put_number(&b, STR(",\"uses_left\":"), t->uses_max - t->uses);
     buf_put_byte(&b, '}');
     if (b.overflow)
-        token_refuse(&i->trip, ERR_INTERNAL);
+        token_refuse(&i->caller_operation, ERR_INTERNAL);
     else
-        errand_reply(e, 200, buf_view(&b), (struct str){0});
+        operation_reply(e, 200, buf_view(&b), (struct str){0});
 }
 
-/* ---- what was sent ---- */
+/* ---- the request ---- */
 
-/* As a media type is matched by the server: up to a semicolon, in any case. */
+/* Compares the media type as the server does: up to a semicolon, in any case. */
 static bool is_form(const struct http_exchange *x)
 {
     struct str type = http_header_get(x, STR("content-type")),
@@ -87,7 +87,7 @@ static bool is_form(const struct http_exchange *x)
     return type.size >= form.size && str_equal_ignoring_case(str_of(type.bytes, form.size), form);
 }
 
-/* A form is read like a query: unknown fields (token_type_hint) are nobody's business. */
+/* A form is read like a query: unknown fields (token_type_hint) are ignored. */
 static enum err form_read(const struct http_exchange *x, struct str *ret_token,
                           struct str *ret_tenant, struct fault *f)
 {
@@ -102,7 +102,7 @@ static enum err body_read(const struct http_exchange *x, struct str *ret_token,
 {
     struct json *body;
     enum err err = api_body(x, &body, f);
-    if (err == ERR_OK) err = trip_tenant(body, ret_tenant, f);
+    if (err == ERR_OK) err = caller_operation_tenant(body, ret_tenant, f);
     if (err != ERR_OK) return err;
     const struct json *v = json_get(body, STR("token"));
     if (v == NULL || v->type == JSON_NULL) return ERR_OK;
@@ -125,29 +125,29 @@ static enum err token_read(const struct http_exchange *x, struct caller *caller,
 
 void token_introspect_handle(void *context, struct http_exchange *x)
 {
-    struct worker *w = context;
-    struct introspection *i = trip_begin_bare(w, x, sizeof *i);
+    struct engine_reactor *w = context;
+    struct introspection *i = caller_operation_begin_bare(w, x, sizeof *i);
     struct fault f;
     struct str text;
     uint64_t now_ms = world_now_ms();
     if (i == NULL) return;
-    struct errand *e = &i->trip.errand;
-    enum err err = api_admit(&w->api, x, x->route->roles, now_ms, &i->trip.caller, &f);
-    if (err == ERR_OK) err = token_read(x, &i->trip.caller, &text, &f);
+    struct operation *e = &i->caller_operation.operation;
+    enum err err = api_admit(&w->api, x, x->route->roles, now_ms, &i->caller_operation.caller, &f);
+    if (err == ERR_OK) err = token_read(x, &i->caller_operation.caller, &text, &f);
     if (err != ERR_OK) {
-        trip_refuse(&i->trip, &f);
+        caller_operation_refuse(&i->caller_operation, &f);
         return;
     }
     const struct api *api = &w->api;
     if (token_verify(api->signers, api->token_issuer, text, now_ms, e->arena, &i->claims, &f) !=
             ERR_OK ||
-        !str_equal(i->claims.tenant, i->trip.caller.tenant)) {
+        !str_equal(i->claims.tenant, i->caller_operation.caller.tenant)) {
         answer_inactive(e);
         return;
     }
-    e->call.tenant = i->trip.caller.tenant;
-    e->call.asker = trip_asker(&i->trip.caller);
-    e->call.asker.sees_all = true;
+    e->call.tenant = i->caller_operation.caller.tenant;
+    e->call.requester = caller_operation_requester(&i->caller_operation.caller);
+    e->call.requester.sees_all = true;
     e->call.token.id = i->claims.id;
-    errand_visit(e, CALL_TOKEN_GET, slot_of_id(i->claims.id), looked_up);
+    operation_call(e, CALL_TOKEN_GET, slot_of_id(i->claims.id), looked_up);
 }

@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/time.h"
-#include "engine/terms.h"
+#include "engine/needs.h"
 #include "event/event.h"
 #include "json/json.h"
 
@@ -62,22 +62,28 @@ static void put_approvals(struct members *m, const struct review_facts *r)
         text(&one, "resolved_by", v->by);
         text(&one, "owner", v->owner);
         at(&one, "at", v->at_ms);
+        char key[ID_TEXT];
+        id_write("key_", v->key, key);
+        if (v->proof != REVIEW_PROOF_UNKNOWN) {
+            text(&one, "key_id", str_of(key, ID_TEXT));
+            text(&one, "proof", str_from(review_proof_name(v->proof)));
+        }
         if (v->note.size > 0) text(&one, "note", v->note);
         buf_put_byte(m->out, '}');
     }
     buf_put_byte(m->out, ']');
 }
 
-/* How many people it takes at least: the largest of its requirements. */
-static uint64_t approvals_required(const struct review_facts *r, struct arena *arena)
+/* Who still has to vote is a question of a pending review only. */
+static void put_needs(struct members *m, const struct review_facts *r, bool with_voted,
+                      struct arena *arena)
 {
-    const struct policy_requirement *list;
-    size_t count;
-    uint64_t most = 1;
-    if (terms_read_requirements(r->requirements, arena, &list, &count) != ERR_OK) return most;
-    for (size_t i = 0; i < count; i++)
-        if (list[i].approvals > most) most = list[i].approvals;
-    return most;
+    struct needs n;
+    bool known = needs_of(r, arena, &n) == ERR_OK;
+    number(m, "approvals_required", needs_approvals(&n));
+    if (!known || r->state != REVIEW_PENDING) return;
+    name(m->out, m->start, "needs");
+    needs_put(m->out, &n, r, with_voted);
 }
 
 static void put_asked(struct members *m, const struct event *e, const struct review_facts *r)
@@ -103,7 +109,7 @@ static void put_asked(struct members *m, const struct event *e, const struct rev
 }
 
 static void put_decided(struct members *m, const struct event *e, const struct review_facts *r,
-                        struct arena *arena)
+                        bool with_voted, struct arena *arena)
 {
     text(m, "reason", e->reason);
     text(m, "rule", e->rule);
@@ -114,7 +120,9 @@ static void put_decided(struct members *m, const struct event *e, const struct r
     at(m, "enqueued_at", r->enqueued_ms);
     at(m, "expires_at", r->expires_ms);
     text(m, "status", str_from(review_state_name(r->state)));
-    number(m, "approvals_required", approvals_required(r, arena));
+    const char *cause = review_cause_name(r->cancelled_by);
+    if (cause != NULL) text(m, "cancelled_by", str_from(cause));
+    put_needs(m, r, with_voted, arena);
     put_approvals(m, r);
     at(m, "resolved_at", r->resolved_ms);
     if (r->resolved_by.size > 0) text(m, "resolved_by", r->resolved_by);
@@ -123,22 +131,24 @@ static void put_decided(struct members *m, const struct event *e, const struct r
     at(m, "redeemed_at", r->redeemed_ms);
 }
 
-static enum err put_members(struct buf *out, const struct review_facts *r, struct arena *arena)
+static enum err put_members(struct buf *out, const struct review_facts *r, bool with_voted,
+                            struct arena *arena)
 {
     struct event e;
     struct fault f;
     if (event_read(r->item, arena, &e, &f) != ERR_OK) return ERR_CORRUPT;
     struct members m = {.out = out, .start = out->size};
     put_asked(&m, &e, r);
-    put_decided(&m, &e, r, arena);
+    put_decided(&m, &e, r, with_voted, arena);
     return ERR_OK;
 }
 
-enum err item_put_members(struct buf *out, const struct review_facts *r)
+enum err item_put_members(struct buf *out, const struct review_facts *r, bool with_voted)
 {
     struct arena scratch;
     arena_init(&scratch, SCRATCH_FIRST_BYTES, LIMIT_REQUEST_ARENA_BYTES);
-    enum err err = put_members(out, r, &scratch);
+    enum err err = put_members(out, r, with_voted, &scratch);
+    if (scratch.starved) err = ERR_OVERLOADED;
     arena_fini(&scratch);
     return err;
 }

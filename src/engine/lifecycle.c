@@ -1,11 +1,13 @@
-/* lifecycle.c - the first and the last record of a boot.
+/* lifecycle.c - the first records and the last record of a boot.
  *
- * `engine.started` is the first record of its epoch and names the previous epoch and its last seq
- * in `previous`: that is how the platform knows that nothing between is missing. */
+ * `engine.started` is the first record of its epoch. It names the previous epoch and its last seq
+ * in `previous`: so the platform knows that no record between them is missing. The first one of a
+ * journal is followed by `engine.adopted` if the state began with another engine's. */
 #include <errno.h>
 
 #include "engine/engine.h"
 #include "event/event.h"
+#include "snapshot/lineage.h"
 
 static void put_previous(struct buf *b, const struct journal_report *report)
 {
@@ -16,51 +18,90 @@ static void put_previous(struct buf *b, const struct journal_report *report)
     buf_put_byte(b, '}');
 }
 
-static struct str encode(struct buf *b, struct str kind, const struct journal_report *report,
-                         struct buf *previous)
+/* "node:epoch,…" of the lineage. */
+static void put_adopted(struct buf *b, const char *owners)
+{
+    buf_printf(b,
+               "this engine took over the state of %s from Redis; tokens from before are not "
+               "accepted, and reviews that were open expire",
+               owners);
+}
+
+struct draft {
+    char id[ID_TEXT], trace[TRACE_TEXT], previous[128], reason[LINEAGE_ADOPTED_TEXT + 160];
+    char bytes[2048];
+};
+
+static struct str encode(struct draft *d, struct str kind, const struct journal_report *report,
+                         const char *adopted)
 {
     struct chance chance = {0};
-    char id[ID_TEXT], trace[TRACE_TEXT];
+    struct buf out = buf_over(d->bytes, sizeof d->bytes),
+               previous = buf_over(d->previous, sizeof d->previous),
+               reason = buf_over(d->reason, sizeof d->reason);
     struct event e = {.kind = kind,
                       .tenant_id = STR("default"),
                       .timestamp = world_now_ms(),
                       .engine_version = STR(WRIT_VERSION)};
-    id_write("evt_", id_make(e.timestamp, &chance), id);
-    e.event_id = str_of(id, ID_TEXT);
-    trace_write(&chance, trace);
-    e.trace_id = str_of(trace, TRACE_TEXT);
+    id_write("evt_", id_make(e.timestamp, &chance), d->id);
+    e.event_id = str_of(d->id, ID_TEXT);
+    trace_write(&chance, d->trace);
+    e.trace_id = str_of(d->trace, TRACE_TEXT);
     if (report != NULL && report->last_seq != 0) {
-        put_previous(previous, report);
-        e.previous = buf_view(previous);
+        put_previous(&previous, report);
+        e.previous = buf_view(&previous);
     }
-    event_put(b, &e);
-    return buf_view(b);
+    if (adopted != NULL) {
+        put_adopted(&reason, adopted);
+        e.reason = buf_view(&reason);
+    }
+    event_put(&out, &e);
+    return buf_view(&out);
 }
 
-enum err lifecycle_record(struct engine *e, struct str kind, const struct journal_report *report)
+/* In one block, so that either all of them are in the journal or none is. */
+static enum err put_block(struct engine *e, const struct effect_record *records, size_t count)
 {
-    char bytes[1024], previous[128];
-    struct buf b = buf_over(bytes, sizeof bytes), p = buf_over(previous, sizeof previous);
-    const struct effect_record record = {.event = encode(&b, kind, report, &p)};
-    return lifecycle_put(e, &record);
+    struct committer commit = {.producer = journal_producer(e->journal, e->reactor_count),
+                               .always_synced = true};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += records[i].event.size + records[i].delta.size + LIMIT_RECORD_HEAD_BYTES;
+    /* Uses the reserve, too: records that wait to be published may fill the disk, and only an
+     * engine that starts publishes them. */
+    enum err err = commit_room(&commit, bytes, true);
+    if (err != ERR_OK) return err;
+    struct http_barrier barrier = commit_put(&commit, records, count, true);
+    journal_seal(commit.producer);
+    for (;;) { /* the journal writer wakes this thread each time this producer's blocks move */
+        uint64_t written, durable;
+        journal_progress(commit.producer, &written, &durable);
+        if (durable >= barrier.block) return ERR_OK;
+        while (sem_wait(&e->main_rung) != 0 && errno == EINTR) {
+        }
+    }
+}
+
+enum err lifecycle_started(struct engine *e, const struct journal_report *report,
+                           const char *adopted)
+{
+    struct draft started, adoption;
+    struct effect_record records[2] = {
+        {.event = encode(&started, STR("engine.started"), report, NULL)}};
+    size_t count = 1;
+    if (report->last_seq == 0 && adopted[0] != '\0')
+        records[count++].event = encode(&adoption, STR("engine.adopted"), NULL, adopted);
+    return put_block(e, records, count);
+}
+
+enum err lifecycle_stopped(struct engine *e)
+{
+    struct draft d;
+    const struct effect_record record = {.event = encode(&d, STR("engine.stopped"), NULL, NULL)};
+    return put_block(e, &record, 1);
 }
 
 enum err lifecycle_put(struct engine *e, const struct effect_record *record)
 {
-    struct committer commit = {.producer = journal_producer(e->journal, e->worker_count),
-                               .always_synced = true};
-    /* From the reserve, too: what waits to be published may be all that fills the disk, and only an
-     * engine that starts publishes it. */
-    enum err err = commit_room(
-        &commit, record->event.size + record->delta.size + LIMIT_RECORD_HEAD_BYTES, true);
-    if (err != ERR_OK) return err;
-    struct http_gate gate = commit_put(&commit, record, 1, true);
-    journal_seal(commit.producer);
-    for (;;) { /* the scribe rings each time that this producer's marks move */
-        uint64_t written, durable;
-        journal_marks(commit.producer, &written, &durable);
-        if (durable >= gate.mark) return ERR_OK;
-        while (sem_wait(&e->main_rung) != 0 && errno == EINTR) {
-        }
-    }
+    return put_block(e, record, 1);
 }

@@ -1,39 +1,36 @@
-/* mint.c - a new token: what it may be, its text, its record.
+/* mint.c - a new token: its limits, its text, its record.
  *
  *   read → sign → (its slot keeps it, and journals token.minted) → 201
  *
- * The text is made before the token is kept, so that whatever is too long is refused while nothing
- * has happened; it is told only after the slot's record. Without an Idempotency-Key the id is
- * chosen to belong to a slot of this very reactor, so that minting never leaves it; with one, the
- * key's digest chooses, so that a retry meets the first attempt wherever it comes in. A retry is
- * answered with the facts that were kept, signed again: Ed25519 gives the same text. One whose
- * signing key was ended meanwhile mints anew, since what it minted is dead. */
+ * The text is made before the token is kept, so that a token which is too long is refused before
+ * anything has changed. The text is sent only after the slot's record. Without an Idempotency-Key
+ * the id is chosen for a slot of this reactor, so that minting never leaves it. With one, the key's
+ * digest chooses the slot, so that a retry meets the first attempt on every reactor. A retry is
+ * answered with the kept facts, signed again: Ed25519 gives the same text. If the signing key was
+ * ended meanwhile, a retry mints a new token, since the first is dead. */
 #include "base/limits.h"
 #include "engine/member.h"
-#include "engine/place.h"
+#include "engine/digest.h"
 #include "engine/tokens.h"
 
 enum {
     TTL_DEFAULT_SECONDS = 60,
-    USES_MOST = 1000000000,
-    /* claims are at most 3 KiB, and their escapes are counted in that */
+    USES_MOST = LIMIT_TOKEN_USES,
+    /* claims are at most 3 KiB, including their escapes */
     EVENT_BYTES_MAX = 24 << 10,
     ANSWER_BYTES_MAX = 16 << 10,
 };
 
 struct mint {
-    struct trip trip; /* first */
+    struct caller_operation caller_operation; /* first */
     struct token_facts facts;
     struct str text; /* the token, signed */
     char event_id[ID_TEXT], token_id[ID_TEXT], key_id[ID_TEXT];
 };
 
-static struct mint *of(struct errand *e) { return (struct mint *)(void *)e; }
+static struct mint *of(struct operation *e) { return (struct mint *)(void *)e; }
 
 /* ---- members ---- */
-
-static const struct member_spelling spellings[] = {
-    {"actingFor", "acting_for"}, {"ttlSeconds", "ttl_seconds"}, {"maxUses", "max_uses"}};
 
 /* A whole number from 1 to `most`; `otherwise` where it is missing or null. */
 static enum err whole_member(const struct json *body, const char *name, uint64_t most,
@@ -54,7 +51,7 @@ static enum err whole_member(const struct json *body, const char *name, uint64_t
     return (double)*ret < v->number ? member_refuse(f, ERR_OUT_OF_RANGE, name, what) : ERR_OK;
 }
 
-/* One glob of a scope onto the others. A blank would make two of it, where the token is read. */
+/* Appends one glob of a scope. A blank in it would make two when the token is read. */
 static enum err scope_add(struct buf *out, unsigned *count, struct str glob, struct fault *f)
 {
     for (size_t i = 0; i < glob.size; i++)
@@ -101,7 +98,7 @@ static enum err scope_member(struct mint *m, const struct json *body, struct fau
     if (v == NULL || v->type == JSON_NULL || (v->type == JSON_STRING && v->string.size == 0))
         return member_refuse(f, ERR_MISSING_MEMBER, "scope", "is required");
     size_t most = v->raw.size + 1;
-    char *bytes = arena_bytes(m->trip.errand.arena, most);
+    char *bytes = arena_bytes(m->caller_operation.operation.arena, most);
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf b = buf_over(bytes, most);
     enum err err = scope_read(v, &b, f);
@@ -116,7 +113,7 @@ static enum err audience_member(struct mint *m, const struct json *body, struct 
         return member_refuse(f, ERR_OUT_OF_RANGE, "audience", "must not be empty");
     enum err err = member_text(body, "audience", LIMIT_ID_CHARACTERS, &m->facts.audience, f);
     if (str_is_absent(m->facts.audience))
-        m->facts.audience = m->trip.errand.worker->api.token_audience;
+        m->facts.audience = m->caller_operation.operation.engine_reactor->api.token_audience;
     return err;
 }
 
@@ -125,10 +122,10 @@ static enum err refuse_suspended(struct fault *f)
     return member_refuse(f, ERR_ACTOR_SUSPENDED, "actor", "is suspended");
 }
 
-/* For whom the token may speak: nobody for whom its key may not. */
+/* The names in the token: only those that its key may act for. */
 static enum err names_read(struct mint *m, const struct json *body, struct fault *f)
 {
-    const struct key *key = m->trip.caller.key;
+    const struct key *key = m->caller_operation.caller.key;
     struct token_facts *t = &m->facts;
     enum err err = member_text(body, "actor", LIMIT_ID_CHARACTERS, &t->actor, f);
     if (err == ERR_OK)
@@ -138,11 +135,11 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
     if (err != ERR_OK) return err;
     if (str_is_absent(t->actor)) t->actor = key->name;
     if (!globs_match(&key->actors, t->actor))
-        return member_refuse(f, ERR_WRONG_ACTOR, "actor", "this key may not speak for this actor");
+        return member_refuse(f, ERR_WRONG_ACTOR, "actor", "this key may not act for this actor");
     if (!str_is_absent(t->acting_for) && !globs_match(&key->users, t->acting_for))
-        return member_refuse(f, ERR_WRONG_USER, "acting_for",
-                             "this key may not speak for this user");
-    if (worker_actor_is_suspended(m->trip.errand.worker, t->tenant, t->actor))
+        return member_refuse(f, ERR_WRONG_USER, "acting_for", "this key may not act for this user");
+    if (engine_reactor_actor_is_suspended(m->caller_operation.operation.engine_reactor, t->tenant,
+                                          t->actor))
         return refuse_suspended(f);
     return ERR_OK;
 }
@@ -150,7 +147,7 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
 /* A token never outlives its key. */
 static enum err times_settle(struct mint *m, uint64_t ttl, uint64_t now_ms, struct fault *f)
 {
-    const struct key *key = m->trip.caller.key;
+    const struct key *key = m->caller_operation.caller.key;
     uint64_t issued = now_ms / 1000, expires = issued + ttl;
     if (key->expires_at != 0 && key->expires_at / 1000 < expires) expires = key->expires_at / 1000;
     if (expires <= issued)
@@ -165,10 +162,9 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
 {
     struct token_facts *t = &m->facts;
     uint64_t ttl = 0, uses = 0;
-    t->tenant = m->trip.caller.tenant;
-    t->key = m->trip.caller.key->id;
-    enum err err = member_spelling(body, spellings, sizeof spellings / sizeof *spellings, f);
-    if (err == ERR_OK) err = scope_member(m, body, f);
+    t->tenant = m->caller_operation.caller.tenant;
+    t->key = m->caller_operation.caller.key->id;
+    enum err err = scope_member(m, body, f);
     if (err == ERR_OK)
         err = whole_member(body, "ttl_seconds", LIMIT_TOKEN_TTL_SECONDS, TTL_DEFAULT_SECONDS, &ttl,
                            f);
@@ -184,10 +180,10 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
 
 static enum err sign(struct mint *m, const struct token_facts *t, struct fault *f)
 {
-    const struct api *api = &m->trip.errand.worker->api;
+    const struct api *api = &m->caller_operation.operation.engine_reactor->api;
     struct token_claims c = {.id = t->id,
                              .key = t->key,
-                             .subject = m->trip.caller.key->name,
+                             .subject = m->caller_operation.caller.key->name,
                              .tenant = t->tenant,
                              .actor = t->actor,
                              .acting_for = t->acting_for,
@@ -198,7 +194,7 @@ static enum err sign(struct mint *m, const struct token_facts *t, struct fault *
                              .expires_at = t->expires_ms / 1000,
                              .counted = t->uses_max > 0,
                              .signer = t->signer};
-    char *bytes = arena_bytes(m->trip.errand.arena, TOKEN_TEXT_MAX);
+    char *bytes = arena_bytes(m->caller_operation.operation.arena, TOKEN_TEXT_MAX);
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf b = buf_over(bytes, TOKEN_TEXT_MAX);
     enum err err = token_sign(api->signers, api->token_issuer, &c, &b);
@@ -230,14 +226,14 @@ static void put_scope(struct buf *b, struct str scope)
 
 static enum err record(struct mint *m, struct fault *f)
 {
-    struct errand *e = &m->trip.errand;
+    struct operation *e = &m->caller_operation.operation;
     const struct token_facts *t = &m->facts;
     char *bytes = arena_bytes(e->arena, EVENT_BYTES_MAX),
          *scope_bytes = arena_bytes(e->arena, EVENT_BYTES_MAX);
     if (bytes == NULL || scope_bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf b = buf_over(bytes, EVENT_BYTES_MAX), scope = buf_over(scope_bytes, EVENT_BYTES_MAX);
     put_scope(&scope, t->scope);
-    id_write("evt_", id_make(t->issued_ms, &e->worker->api.chance), m->event_id);
+    id_write("evt_", id_make(t->issued_ms, &e->engine_reactor->api.chance), m->event_id);
     id_write("tok_", t->id, m->token_id);
     id_write("key_", t->key, m->key_id);
     struct event event = {.event_id = str_of(m->event_id, ID_TEXT),
@@ -260,29 +256,30 @@ static enum err record(struct mint *m, struct fault *f)
     return ERR_OK;
 }
 
-/* ---- its place ---- */
+/* ---- its slot ---- */
 
 static enum err read_retry(struct mint *m, const struct json *body, struct str header,
                            struct retry *ret, struct fault *f)
 {
-    struct errand *e = &m->trip.errand;
+    struct operation *e = &m->caller_operation.operation;
     const struct retried request = {.tenant = m->facts.tenant,
-                                    .credential = str_of(m->trip.caller.key->id_text, ID_TEXT),
+                                    .credential =
+                                        str_of(m->caller_operation.caller.key->id_text, ID_TEXT),
                                     .route = STR("mint"),
                                     .body = body};
-    return place_retry(e->worker->api.hasher, &e->worker->engine->place_keys, header, &request,
-                       e->arena, ret, f);
+    return retry_digest(e->engine_reactor->api.hasher, &e->engine_reactor->engine->digest_keys,
+                        header, &request, e->arena, ret, f);
 }
 
-/* A slot of this reactor's, by the id's own chance. */
-static unsigned local_slot(const struct worker *w, struct id id)
+/* A slot of this reactor, chosen by the id's own chance. */
+static unsigned local_slot(const struct engine_reactor *w, struct id id)
 {
-    unsigned count = w->engine->worker_count, slot = slot_of_id(id);
+    unsigned count = w->engine->reactor_count, slot = slot_of_id(id);
     slot = slot - slot % count + w->index;
     return slot < LIMIT_SLOTS ? slot : slot - count;
 }
 
-static unsigned settle_slot(const struct worker *w, struct id id, const struct retry *retry)
+static unsigned settle_slot(const struct engine_reactor *w, struct id id, const struct retry *retry)
 {
     struct slot_key key;
     if (!retry->given) return local_slot(w, id);
@@ -294,7 +291,7 @@ static unsigned settle_slot(const struct worker *w, struct id id, const struct r
 
 static void answer(struct mint *m, const struct token_facts *t, bool replayed)
 {
-    char *bytes = arena_bytes(m->trip.errand.arena, ANSWER_BYTES_MAX), id[ID_TEXT];
+    char *bytes = arena_bytes(m->caller_operation.operation.arena, ANSWER_BYTES_MAX), id[ID_TEXT];
     struct buf b = buf_over(bytes, bytes == NULL ? 0 : ANSWER_BYTES_MAX);
     id_write("tok_", t->id, id);
     buf_put_literal(&b, "{\"token\":");
@@ -308,46 +305,48 @@ static void answer(struct mint *m, const struct token_facts *t, bool replayed)
     if (replayed) buf_put_literal(&b, ",\"replayed\":true");
     buf_put_byte(&b, '}');
     if (b.overflow)
-        token_refuse(&m->trip, ERR_INTERNAL);
+        token_refuse(&m->caller_operation, ERR_INTERNAL);
     else
-        errand_reply(&m->trip.errand, 201, buf_view(&b), (struct str){0});
+        operation_reply(&m->caller_operation.operation, 201, buf_view(&b), (struct str){0});
 }
 
-static void minted(struct errand *e)
+static void minted(struct operation *e)
 {
     struct mint *m = of(e);
     const struct call *c = &e->call;
     struct fault f;
     enum err err;
     if (c->err == ERR_ACTOR_SUSPENDED) {
-        refuse_suspended(&f);
-        trip_refuse(&m->trip, &f);
+        (void)refuse_suspended(&f);
+        caller_operation_refuse(&m->caller_operation, &f);
     } else if (c->err != ERR_OK) {
-        token_refuse(&m->trip, c->err);
+        token_refuse(&m->caller_operation, c->err);
     } else if (!c->mint.replayed) {
         answer(m, &m->facts, false);
     } else if ((err = sign(m, &c->mint.facts, &f)) != ERR_OK) {
-        token_refuse(&m->trip, err == ERR_OVERLOADED ? err : ERR_INTERNAL);
+        token_refuse(&m->caller_operation, err == ERR_OVERLOADED ? err : ERR_INTERNAL);
     } else {
         answer(m, &c->mint.facts, true);
     }
 }
 
-/* Its id says when it was born, by which it is told apart from those that died with a
+/* Its id contains the time of the mint, which separates it from tokens that died with a
  * suspension. */
-static uint64_t born_ms(const struct worker *w, const struct token_facts *t, uint64_t now_ms)
+static uint64_t born_ms(const struct engine_reactor *w, const struct token_facts *t,
+                        uint64_t now_ms)
 {
-    uint64_t dead_until_ms = worker_actor_dead_until(w, t->tenant, t->actor);
+    uint64_t dead_until_ms = engine_reactor_actor_dead_until(w, t->tenant, t->actor);
     return now_ms > dead_until_ms ? now_ms : dead_until_ms + 1;
 }
 
 void token_mint_handle(void *context, struct http_exchange *x)
 {
-    struct worker *w = context;
+    struct engine_reactor *w = context;
     struct json *body;
-    struct mint *m = (struct mint *)(void *)trip_begin(w, x, sizeof *m, ROLE_ADMIN, &body);
+    struct mint *m =
+        (struct mint *)(void *)caller_operation_begin(w, x, sizeof *m, ROLE_ADMIN, &body);
     if (m == NULL) return;
-    struct errand *e = &m->trip.errand;
+    struct operation *e = &m->caller_operation.operation;
     struct token_facts *t = &m->facts;
     struct retry retry;
     struct fault f;
@@ -363,13 +362,13 @@ void token_mint_handle(void *context, struct http_exchange *x)
     }
     if (err == ERR_OK) err = record(m, &f);
     if (err != ERR_OK) {
-        trip_refuse(&m->trip, &f);
+        caller_operation_refuse(&m->caller_operation, &f);
         return;
     }
     e->call.mint.facts = *t;
     e->call.mint.retry = retry;
-    e->call.mint.signer_least = signers_least(e->worker->api.signers);
+    e->call.mint.signer_least = signers_least(e->engine_reactor->api.signers);
     e->call.mint.replayed = false;
     e->call.spent = (struct str){0};
-    errand_visit(e, CALL_MINT, slot_of_id(t->id), minted);
+    operation_call(e, CALL_MINT, slot_of_id(t->id), minted);
 }

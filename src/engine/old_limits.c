@@ -6,14 +6,14 @@
 
 enum { BITS_PER_KEY = 16 };
 
-static void count_key(void *context, const struct limit_ask *ask, uint64_t newest_ms)
+static void count_key(void *context, const struct limit_request *ask, uint64_t newest_ms)
 {
     size_t *keys = context;
     (void)ask, (void)newest_ms;
     ++*keys;
 }
 
-/* Random already: it is a part of a digest. */
+/* Already random, as part of a digest. */
 static uint64_t bit_of(const struct old_limits *o, const struct slot_key *key)
 {
     uint64_t number;
@@ -30,7 +30,7 @@ static void note_window(struct old_limits *o, uint64_t window_ms)
     o->windows[o->window_count++] = window_ms;
 }
 
-static void note(void *context, const struct limit_ask *ask, uint64_t newest_ms)
+static void note(void *context, const struct limit_request *ask, uint64_t newest_ms)
 {
     struct old_limits *o = context;
     uint64_t bit = bit_of(o, &ask->key), end = newest_ms + LIMIT_WINDOW_SECONDS * UINT64_C(1000);

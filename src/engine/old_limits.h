@@ -1,19 +1,19 @@
 /* old_limits.h - the counters that an earlier program made, whose keys hold the window.
  *
- * Nothing is counted in them any more. While they last, who counts against a limit asks them too:
- * for each window that any of them has, what the counter of this limit and that window holds of
- * the limit's window now. That only falls, so what is read before counting is never too little.
- * Made once, after recovery, and read by all reactors. */
+ * They take no new counts. While they last, a request that counts against a limit reads them too:
+ * for each window that any of them has, it reads the use of the limit's present window in the
+ * counter of this limit and that window. That use only falls, so a value read before counting is
+ * never too small. Made once, after recovery, and read by all reactors. */
 #ifndef ENGINE_OLD_LIMITS_H
 #define ENGINE_OLD_LIMITS_H
 
 #include "shards/shard.h"
 
 struct old_limits {
-    uint64_t until_ms; /* no limit's window holds anything of them from then on */
-    uint64_t *windows; /* all that they have, each once */
+    uint64_t until_ms; /* from then on they hold nothing of any limit's window */
+    uint64_t *windows; /* all windows that they have, each once */
     size_t window_count;
-    uint64_t *filter; /* of their keys: a bit that is not set is of no counter */
+    uint64_t *filter; /* of their keys: if a bit is not set, no counter has the key */
     uint64_t mask;
 };
 

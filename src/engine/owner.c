@@ -8,7 +8,7 @@
 enum {
     EFFECT_ARENA_FIRST = 64 << 10,
     EFFECT_ARENA_MOST = 4 << 20, /* all the events and deltas of one step */
-    TICKS_PER_BEAT = 64,         /* expiries; each may be a record */
+    TICKS_PER_TURN = 64,         /* expiries; each may be a record */
 };
 
 /* ---- queues ---- */
@@ -35,34 +35,35 @@ static struct call *take(struct call_queue *q)
 
 /* ---- answers ---- */
 
-static void go_home(struct worker *w, struct call *c)
+static void return_call(struct engine_reactor *w, struct call *c)
 {
     metric_add(w->sheet, METRIC_CALLS_CROSSED, 1);
-    mailbox_send(w->engine->post, w->index, c->home, c);
+    mailbox_send(w->engine->post, w->index, c->origin, c);
 }
 
-/* An answer that nobody waits for in this very moment. What waits for an older block than the last
- * one parked waits for that one too: the sync that makes it durable is coming anyway. */
-static void answer(struct worker *w, struct call *c)
+/* Answers a call that is not being waited for synchronously. A result that waits for an older block
+ * than the last parked one waits for that one too: the sync that makes it durable comes anyway. */
+static void answer(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
-    if (c->home == w->index) {
+    if (c->origin == w->index) {
         put(&o->ready, c);
-    } else if (c->mark > o->durable) {
-        if (o->parked.count > 0 && c->mark < o->parked.last->mark) c->mark = o->parked.last->mark;
+    } else if (c->block > o->durable) {
+        if (o->parked.count > 0 && c->block < o->parked.last->block)
+            c->block = o->parked.last->block;
         put(&o->parked, c);
     } else {
-        go_home(w, c);
+        return_call(w, c);
     }
 }
 
-/* Whether the answer may be given as far as the revocation log is concerned. */
-static bool is_seen(const struct worker *w, const struct call *c)
+/* Whether the revocation log permits to send the result. */
+static bool is_seen(const struct engine_reactor *w, const struct call *c)
 {
     return c->place == 0 || revoked_log_seen(w->engine->revoked, c->place);
 }
 
-void owner_seen(struct worker *w)
+void owner_seen(struct engine_reactor *w)
 {
     struct owner *o = &w->owner;
     while (o->unseen.count > 0 && is_seen(w, o->unseen.first)) answer(w, take(&o->unseen));
@@ -71,23 +72,24 @@ void owner_seen(struct worker *w)
     atomic_fetch_and(&w->engine->revoking, ~(UINT64_C(1) << w->index));
 }
 
-struct call *owner_ready(struct worker *w)
+struct call *owner_ready(struct engine_reactor *w)
 {
     if (w->owner.ready.count == 0) return NULL;
-    bool goes_on = worker_has_room(w) || engine_stands_still(w->engine); /* as mail does */
+    /* as the mailbox does */
+    bool goes_on = engine_reactor_has_room(w) || engine_stands_still(w->engine);
     return goes_on ? take(&w->owner.ready) : NULL;
 }
 
 /* ---- steps ---- */
 
-/* Our bit says that we want to be rung by whoever has read the log: set before there is something to
- * read, or before it is looked at how far that is. */
-static void want_ring(struct worker *w)
+/* Sets this reactor's bit, so that readers of the log wake it. Set it before there is something to
+ * read, or before checking how far the log was read. */
+static void want_ring(struct engine_reactor *w)
 {
     atomic_fetch_or(&w->engine->revoking, UINT64_C(1) << w->index);
 }
 
-bool owner_all_know(struct worker *w, struct call *c)
+bool owner_all_know(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
     struct revoked_log *log = w->engine->revoked;
@@ -99,7 +101,7 @@ bool owner_all_know(struct worker *w, struct call *c)
     return false;
 }
 
-static void tell_all(struct worker *w, const struct effect_notice *n)
+static void tell_all(struct engine_reactor *w, const struct effect_notice *n)
 {
     struct owner *o = &w->owner;
     want_ring(w);
@@ -107,8 +109,8 @@ static void tell_all(struct worker *w, const struct effect_notice *n)
     o->told = true;
 }
 
-/* Unless the actor was suspended again meanwhile: that is what holds then. */
-static void tell_resumed(struct worker *w, struct call *c)
+/* Unless the actor was suspended again meanwhile: then the suspension stays. */
+static void tell_resumed(struct engine_reactor *w, struct call *c)
 {
     const struct owner *o = &w->owner;
     if (shard_actor_goes_on(o->shard, c->tenant, c->actor.actor, o->durable))
@@ -118,63 +120,79 @@ static void tell_resumed(struct worker *w, struct call *c)
                                             .at_ms = c->now_ms});
 }
 
-static void tell_rotated(struct worker *w)
+static void tell_rotated(struct engine_reactor *w)
 {
     signing_follow(w->engine->signing, shard_signers(w->owner.shard), world_now_ms());
     tell_all(w, &(struct effect_notice){.kind = NOTICE_SIGNER_ROTATED});
 }
 
-static void tell_late(struct worker *w, struct call *c)
+static void tell_late(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
     if (c->kind == CALL_ROTATE)
         tell_rotated(w);
     else
         tell_resumed(w, c);
-    reactor_wake(w->reactor); /* its next beat reads the log */
+    reactor_wake(w->reactor); /* its next turn reads the log */
     c->place = o->place;
     put(&o->unseen, c);
 }
 
-void owner_durable(struct worker *w, uint64_t durable)
+/* As in answer(), a call that waits for an older block than the last one waits for that one. */
+bool owner_synced(struct engine_reactor *w, struct call *c)
+{
+    struct owner *o = &w->owner;
+    if (c->block <= o->durable) return true;
+    if (o->syncing.count > 0 && c->block < o->syncing.last->block)
+        c->block = o->syncing.last->block;
+    put(&o->syncing, c);
+    return false;
+}
+
+void owner_durable(struct engine_reactor *w, uint64_t durable)
 {
     struct owner *o = &w->owner;
     o->durable = durable;
-    while (o->parked.count > 0 && o->parked.first->mark <= durable) go_home(w, take(&o->parked));
-    while (o->late.count > 0 && o->late.first->mark <= durable) tell_late(w, take(&o->late));
+    /* the next turn returns them */
+    if (o->syncing.count > 0 && o->syncing.first->block <= durable) reactor_wake(w->reactor);
+    while (o->syncing.count > 0 && o->syncing.first->block <= durable)
+        put(&o->ready, take(&o->syncing));
+    while (o->parked.count > 0 && o->parked.first->block <= durable)
+        return_call(w, take(&o->parked));
+    while (o->late.count > 0 && o->late.first->block <= durable) tell_late(w, take(&o->late));
 }
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* What a step or a tick wants done. Its records' block; 0: it made none. */
-static uint64_t perform(struct worker *w)
+/* Performs the effects of a step or a tick. Returns the block of its records; 0: it made none. */
+static uint64_t perform(struct engine_reactor *w)
 {
     struct owner *o = &w->owner;
     struct effects *e = &o->effects;
-    uint64_t mark = 0;
+    uint64_t block = 0;
     if (e->record_count > 0) {
-        mark = commit_put(&w->commit, e->records, e->record_count, true).mark;
-        shard_recorded(o->shard, mark);
-        /* no further request in this beat */
-        if (!worker_has_room(w)) http_server_hold(w->server, true);
+        block = commit_put(&w->commit, e->records, e->record_count, true).block;
+        shard_recorded(o->shard, block);
+        /* no further request in this turn */
+        if (!engine_reactor_has_room(w)) http_server_hold(w->server, true);
     }
-    /* What a crash could take back lets nobody go on: of a resumption owner_durable() tells. */
+    /* No access may resume by what a crash could undo: owner_durable() publishes resumptions. */
     for (size_t i = 0; i < e->notice_count; i++) {
         if (e->notices[i].kind == NOTICE_SIGNER_ROTATED)
-            tell_rotated(w); /* in time: long before it signs */
+            tell_rotated(w); /* early enough: long before it signs */
         else if (e->notices[i].kind != NOTICE_ACTOR_RESUMED)
             tell_all(w, &e->notices[i]);
     }
     for (struct call *c = e->woken, *next; c != NULL; c = next) {
         next = c->next;
-        c->mark = later(mark, c->mark);
+        c->block = later(block, c->block);
         answer(w, c);
     }
     o->stepped = true;
-    return mark;
+    return block;
 }
 
-static enum err step(struct worker *w, struct call *c)
+static enum err step(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
     size_t most = shard_may_record(o->shard, c) ? call_record_most(c) : 0;
@@ -182,69 +200,60 @@ static enum err step(struct worker *w, struct call *c)
         enum err err = commit_room(&w->commit, most, call_closes(c->kind));
         if (err != ERR_OK) return err;
     }
-    uint64_t before = c->mark; /* of this call's earlier steps, where one was not enough */
+    uint64_t before = c->block; /* of this call's earlier steps, if one was not enough */
     shard_step(o->shard, c, &o->effects);
     check(most > 0 || o->effects.record_count == 0);
-    uint64_t mark = perform(w);
-    if (o->effects.reveals_unsynced) mark = later(mark, o->effects.reveals_mark);
-    c->mark = later(later(before, c->mark), mark);
+    uint64_t block = perform(w);
+    if (o->effects.reveals_unsynced) block = later(block, o->effects.reveals_block);
+    c->block = later(later(before, c->block), block);
     return ERR_OK;
 }
 
-/* Makes it, or tells of it; where home knows more of it than the owner, it waits itself
- * (errand_when_all_know). */
-static bool is_about_revocation(enum call_kind k)
+/* Makes it, or reveals it. If the origin knows of a later one than the owner, the origin waits
+ * itself (operation_when_all_know). */
+/* The position in lists. The thread that indexes the object right after assigns it: so a later call
+ * to this shard finds everything below a later position (page.c). */
+static void number(struct engine_reactor *w, struct call *c)
 {
-    return k == CALL_REVOKE || k == CALL_SUSPEND || k == CALL_RESUME || k == CALL_ACTOR_LIST;
+    uint64_t *ordinal = call_ordinal(c);
+    if (ordinal != NULL) *ordinal = engine_reactor_ordinal(w);
 }
 
-/* Its place in lists, given by the thread that files it right after: whoever then asks this shard
- * for what is below a later place finds it (page.c). */
-static void number(struct worker *w, struct call *c)
-{
-    if (c->kind == CALL_ENQUEUE)
-        c->enqueue.facts.ordinal = worker_ordinal(w);
-    else if (c->kind == CALL_MINT)
-        c->mint.facts.ordinal = worker_ordinal(w);
-    else if (c->kind == CALL_SUSPEND)
-        c->actor.ordinal = worker_ordinal(w);
-}
-
-/* A token that would be dead already is none; whether whoever asks may have another is for home to
- * look at again. */
-static enum err mint_overtaken(struct worker *w, const struct call *c)
+/* Refuses to mint a token that would be dead already; the origin checks whether the requester may
+ * have another. */
+static enum err mint_overtaken(struct engine_reactor *w, const struct call *c)
 {
     const struct token_facts *t = &c->mint.facts;
     const struct token_claims token = {
         .id = t->id, .tenant = t->tenant, .actor = t->actor, .signer = t->signer};
-    if (worker_actor_is_suspended(w, t->tenant, t->actor)) return ERR_ACTOR_SUSPENDED;
-    bool is_over = c->now_ms >= t->expires_ms || worker_token_is_dead(w, &token);
+    if (engine_reactor_actor_is_suspended(w, t->tenant, t->actor)) return ERR_ACTOR_SUSPENDED;
+    bool is_over = c->now_ms >= t->expires_ms || engine_reactor_token_is_dead(w, &token);
     return is_over ? ERR_OVERLOADED : ERR_OK;
 }
 
-/* Home looked before it sent the call, which may have lain here since without room for its record:
- * what everybody was told of meanwhile holds. */
-static enum err overtaken(struct worker *w, const struct call *c)
+/* The origin checked before it sent the call, and the call may have waited for room since. So
+ * suspensions and revocations published meanwhile are checked again. */
+static enum err overtaken(struct engine_reactor *w, const struct call *c)
 {
     if (c->kind == CALL_MINT) return mint_overtaken(w, c);
     if (c->kind != CALL_ENQUEUE && c->kind != CALL_SHARE && c->kind != CALL_REDEEM) return ERR_OK;
-    const struct token_claims token = {.id = c->asker.token,
+    const struct token_claims token = {.id = c->requester.token,
                                        .tenant = c->tenant,
-                                       .actor = c->asker.token_actor,
-                                       .signer = c->asker.token_signer};
-    if (!str_is_absent(token.actor) && worker_token_is_dead(w, &token))
+                                       .actor = c->requester.token_actor,
+                                       .signer = c->requester.token_signer};
+    if (!str_is_absent(token.actor) && engine_reactor_token_is_dead(w, &token))
         return ERR_CREDENTIAL_REVOKED;
-    bool is_stopped =
-        !str_is_absent(c->for_actor) && worker_actor_is_suspended(w, c->tenant, c->for_actor);
+    bool is_stopped = !str_is_absent(c->for_actor) &&
+                      engine_reactor_actor_is_suspended(w, c->tenant, c->for_actor);
     return is_stopped ? ERR_ACTOR_SUSPENDED : ERR_OK;
 }
 
-/* True: answered, and nothing but its block may keep the answer. */
-static bool run(struct worker *w, struct call *c)
+/* True: answered, and only its block may delay the result. */
+static bool run(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
     enum err err;
-    /* It is done now, not when it was asked for: whoever asked may have waited long. */
+    /* The time of the step, not of the request, which may have waited long. */
     c->now_ms = later(c->now_ms, world_now_ms());
     number(w, c);
     err = overtaken(w, c);
@@ -256,14 +265,15 @@ static bool run(struct worker *w, struct call *c)
         put(&o->held, c);
         return false;
     }
-    if (err != ERR_OK) { /* nothing was changed by this step */
+    if (err != ERR_OK) { /* this step changed nothing */
         c->err = err;
         c->answered = true;
     }
     if (!c->answered) return false;
-    /* Whoever repeats a revocation, or looks for it, is told no earlier than whoever made it. */
-    if (is_about_revocation(c->kind)) c->place = o->place;
-    /* What a token is signed with may not be lost while it is taken: told when it is durable. */
+    /* A repeated revocation, or a search for it, is answered no earlier than the first one. */
+    if (call_is_about_revocation(c->kind)) c->place = o->place;
+    /* A signing key must not be lost while its tokens are accepted, so it is published when
+     * durable. */
     if ((c->kind == CALL_RESUME || c->kind == CALL_ROTATE) && c->err == ERR_OK) {
         put(&o->late, c);
         return false;
@@ -273,7 +283,7 @@ static bool run(struct worker *w, struct call *c)
     return false;
 }
 
-bool owner_ask(struct worker *w, struct call *c) { return run(w, c); }
+bool owner_call(struct engine_reactor *w, struct call *c) { return run(w, c); }
 
 static bool take_out(struct call_queue *q, const struct call *wanted)
 {
@@ -288,25 +298,25 @@ static bool take_out(struct call_queue *q, const struct call *wanted)
     return false;
 }
 
-bool owner_forget(struct worker *w, struct call *c)
+bool owner_forget(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
     return take_out(&o->held, c) || shard_forget(o->shard, c);
 }
 
-void owner_receive(struct worker *w, struct call *c)
+void owner_receive(struct engine_reactor *w, struct call *c)
 {
     if (c->forgets != NULL) {
-        if (owner_forget(w, c->forgets)) go_home(w, c->forgets);
-        go_home(w, c);
+        if (owner_forget(w, c->forgets)) return_call(w, c->forgets);
+        return_call(w, c);
     } else if (run(w, c)) {
         answer(w, c);
     }
 }
 
-/* In the order in which they came; but what closes something does not stand behind what may not yet
+/* In the order of arrival; but a call that closes something does not wait behind one that may not
  * use the reserve. */
-void owner_retry(struct worker *w)
+void owner_retry(struct engine_reactor *w)
 {
     struct owner *o = &w->owner;
     if (o->held.count == 0) return;
@@ -329,28 +339,28 @@ void owner_retry(struct worker *w)
 static void timer_due(struct loop_timer *t)
 {
     struct owner *o = link_owner(t, struct owner, timer);
-    o->stepped = true; /* the end of this beat looks */
+    o->stepped = true; /* the end of this turn checks */
     o->timer_ms = 0;
 }
 
-static void timer_set(struct worker *w, uint64_t due_ms, uint64_t now_ms)
+static void timer_set(struct engine_reactor *w, uint64_t due_ms, uint64_t now_ms)
 {
     struct owner *o = &w->owner;
-    /* an early look does no harm */
+    /* an early check does no harm */
     if (due_ms == UINT64_MAX || (o->timer_ms != 0 && o->timer_ms <= due_ms)) return;
     o->timer_ms = due_ms;
     loop_timer_start(w->loop, &o->timer, due_ms > now_ms ? due_ms - now_ms : 0, timer_due);
 }
 
-bool owner_tick(struct worker *w)
+bool owner_tick(struct engine_reactor *w)
 {
     struct owner *o = &w->owner;
     if (!o->stepped) return false;
     uint64_t now_ms = world_now_ms(), next_ms = UINT64_MAX;
-    for (unsigned i = 0; i < TICKS_PER_BEAT; i++) {
+    for (unsigned i = 0; i < TICKS_PER_TURN; i++) {
         if (commit_room(&w->commit, shard_tick_record_most(), true) != ERR_OK) {
             if (shard_tick_waits(o->shard, now_ms, &o->effects, &next_ms)) perform(w);
-            /* a bell rings earlier, as soon as there is room */
+            /* a wakeup comes earlier, as soon as there is room */
             timer_set(w, next_ms < now_ms + 1000 ? next_ms : now_ms + 1000, now_ms);
             return false;
         }
@@ -366,16 +376,16 @@ bool owner_tick(struct worker *w)
 
 /* ---- life ---- */
 
-void owner_init(struct worker *w, struct shard *shard)
+void owner_init(struct engine_reactor *w, struct shard *shard)
 {
     struct owner *o = &w->owner;
     o->shard = shard;
     arena_init(&o->arena, EFFECT_ARENA_FIRST, EFFECT_ARENA_MOST);
     o->effects.arena = &o->arena;
-    o->stepped = true; /* what came due while nobody ran */
+    o->stepped = true; /* what became due before the start */
 }
 
-void owner_fini(struct worker *w)
+void owner_fini(struct engine_reactor *w)
 {
     struct owner *o = &w->owner;
     loop_timer_stop(w->loop, &o->timer);

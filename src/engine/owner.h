@@ -1,20 +1,21 @@
-/* owner.h - what a reactor does with calls on the slots that it owns.
+/* owner.h - how a reactor performs calls on the slots that it owns.
  *
- *   room in the journal → shard_step() → its records and deltas → notices → the answer, or a place to wait
+ *   room in the journal → shard_step() → its records and deltas → notices → the result, or a place to wait
  *
- *              /-- held: no block is free; tried again each beat, nothing was changed
- *   asked ----+--- waiting: on a review, in the shard
+ *              /-- held: no block is free; tried again each turn, nothing was changed
+ *   called ---+--- waiting: on a review, in the shard
  *              \-- answered --+-- late: not durable, so that no reactor knows of the resumption, or rotation, yet
  *                             +-- unseen: not every reactor knows of the revocation, or resumption, yet
+ *                             +-- syncing: this reactor's own, and the block that it recorded is not durable
  *                             +-- parked: another reactor's, and the block that it reveals is not durable
- *                             +-- ready: this reactor's own; goes on at the end of the beat, behind a gate
- *                             \-- on its way home by the mailbox
+ *                             +-- ready: this reactor's own; continues at the end of the turn, behind a barrier
+ *                             \-- on its way to the origin by the mailbox
  *
- * A call whose record finds no free block is held rather than refused (as a rule it still is in the
- * mailbox: worker.c): blocks come free within one write, no more calls can be held than their homes
- * may have away (LIMIT_VISITS each), and sockets are held for the same reason at the same moment; a
- * refusal would make every hiccup of a disk visible to clients. Only a journal that is full is an
- * answer (ERR_JOURNAL_FULL).
+ * A call whose record finds no free block is held rather than refused (usually it still is in the
+ * mailbox: engine_reactor.c). Blocks become free within one write, and at most LIMIT_CALLS_AWAY
+ * calls of each origin can be held. Sockets are held for the same reason at the same time. A
+ * refusal would show every short delay of a disk to clients. Only a full journal is an error
+ * (ERR_JOURNAL_FULL).
  *
  * One reactor's thread. */
 #ifndef ENGINE_OWNER_H
@@ -23,54 +24,57 @@
 #include "loop/loop.h"
 #include "shards/shard.h"
 
-struct worker;
+struct engine_reactor;
 
-struct call_queue { /* through call.next */
+struct call_queue { /* linked by call.next */
     struct call *first, *last;
     size_t count;
 };
 
 struct owner {
-    struct shard *shard; /* the engine's; this thread's while it runs */
+    struct shard *shard; /* the engine's; only this thread uses it while it runs */
     struct effects effects;
-    struct arena arena; /* theirs */
-    struct call_queue held, late, unseen, parked, ready;
-    uint64_t durable; /* newest block of ours known to be */
-    /* of our newest notice, or of a later one that somebody waits for; 0: none is waited for */
+    struct arena arena; /* for the effects */
+    struct call_queue held, late, unseen, parked, syncing, ready;
+    uint64_t durable; /* newest own block that is known to be durable */
+    /* of this reactor's newest notice, or of a later one that a call waits for; 0: no call waits */
     uint64_t place;
-    /* a notice was appended in this beat: everybody is to be rung */
+    /* this turn appended a notice: wake all reactors */
     bool told;
-    bool stepped;            /* something may be due earlier than it was */
+    bool stepped;            /* the next due time may be earlier than before */
     struct loop_timer timer; /* the shard's next due time */
-    uint64_t timer_ms;       /* which is this; 0: not started */
+    uint64_t timer_ms;       /* the time it is set to; 0: not started */
 };
 
-void owner_init(struct worker *w, struct shard *shard);
-void owner_fini(struct worker *w);
+void owner_init(struct engine_reactor *w, struct shard *shard);
+void owner_fini(struct engine_reactor *w);
 
-/* Runs a call of this reactor's own on its own slots. True: answered, c->mark is the block
- * that the reply has to wait for (0: none). False: owner_ready() will give it, at the end of
- * this beat at the earliest. */
-bool owner_ask(struct worker *w, struct call *c);
-/* The same for a call that came by mail; its answer goes by mail. */
-void owner_receive(struct worker *w, struct call *c);
-/* The client of this call of our own is gone: true: it was taken back, unanswered; false: it was
- * answered already, and comes home. */
-bool owner_forget(struct worker *w, struct call *c);
+/* Runs an own call on own slots. True: answered, and the reply has to wait for the block c->block
+ * (0: none). False: owner_ready() returns it, at the end of this turn at the earliest. */
+bool owner_call(struct engine_reactor *w, struct call *c);
+/* The same for a call from the mailbox; its result is sent by the mailbox. */
+void owner_receive(struct engine_reactor *w, struct call *c);
+/* The client of this own call is gone. True: the call was taken back, unanswered. False: it was
+ * answered already, and returns to the origin. */
+bool owner_forget(struct engine_reactor *w, struct call *c);
 
-/* Whether all that is revoked by now is known to every reactor. False: owner_ready() will give this
- * call of our own when it is. */
-bool owner_all_know(struct worker *w, struct call *c);
+/* Whether every reactor knows of all present revocations. False: owner_ready() returns this own
+ * call when they do. */
+bool owner_all_know(struct engine_reactor *w, struct call *c);
 
-/* What an end of a beat does, in this order: */
-void owner_retry(struct worker *w); /* held calls, where there is room again */
-/* what is due by time; true: some is left for the next beat */
-bool owner_tick(struct worker *w);
-/* answers whose revocation every reactor knows of now */
-void owner_seen(struct worker *w);
-/* the next answer of our own; NULL: none, or no room for its record */
-struct call *owner_ready(struct worker *w);
-/* opens what is parked, and tells everybody of what was resumed or rotated */
-void owner_durable(struct worker *w, uint64_t durable);
+/* Whether this reactor's block c->block is on the disk. False: owner_ready() returns this own call
+ * when it is. */
+bool owner_synced(struct engine_reactor *w, struct call *c);
+
+/* The steps at the end of a turn, in this order: */
+void owner_retry(struct engine_reactor *w); /* held calls, if there is room again */
+/* due work; true: some is left for the next turn */
+bool owner_tick(struct engine_reactor *w);
+/* results whose revocation every reactor knows now */
+void owner_seen(struct engine_reactor *w);
+/* the next own result; NULL: none, or no room for its record */
+struct call *owner_ready(struct engine_reactor *w);
+/* sends what is parked or waited for its block, and publishes what was resumed or rotated */
+void owner_durable(struct engine_reactor *w, uint64_t durable);
 
 #endif

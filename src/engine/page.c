@@ -3,22 +3,23 @@
 enum { FIRST_BYTES = 16 << 10 };
 
 struct merge {
-    struct errand *e;
+    struct operation *e;
     const struct page_form *form;
     uint32_t *taken;         /* of each gathered answer */
-    const struct call *call; /* the next thing is its i-th */
+    const struct call *call; /* its i-th object is next */
     uint32_t i;
     uint64_t ordinal;
-    /* a shard has more than it could show, so nobody knows whose is the next */
+    /* a shard has more than it could show, so the owner of the next object is unknown */
     bool is_cut;
 };
 
-/* Moves to the next of all shards' answers by ordinal; false: none is left, or none is known. What
- * came while the shards were asked is for the next look: another shard may have been asked before
- * it got a lower one, and a cursor that is beyond that one would never show it. */
+/* Moves to the next object by ordinal of all shards' answers; false: none is left, or none is
+ * known. In a growing list, objects that were made while the shards were asked are left for the next
+ * page. Another shard may have been asked before it got a lower ordinal, and a cursor beyond that
+ * would never show it. */
 static bool advance(struct merge *m)
 {
-    const struct errand *e = m->e;
+    const struct operation *e = m->e;
     unsigned from = 0;
     m->call = NULL;
     for (unsigned k = 0; k < e->gathered_count; k++) {
@@ -34,7 +35,8 @@ static bool advance(struct merge *m)
         m->ordinal = ordinal;
         from = k;
     }
-    if (m->call == NULL || m->is_cut || m->ordinal >= m->call->list.before) return false;
+    if (m->call == NULL || m->is_cut) return false;
+    if (m->form->is_growing && m->ordinal >= m->call->list.before) return false;
     m->taken[from]++;
     return true;
 }
@@ -43,8 +45,10 @@ static enum err put_things(struct buf *b, struct merge *m, uint64_t limit, uint6
                            uint64_t *ret_cursor)
 {
     const struct page_form *form = m->form;
-    uint64_t looked_at = 0, last = 0;
-    for (; looked_at < limit && b->size < form->bytes_max / 2 && advance(m); looked_at++) {
+    uint64_t most = form->looked_at_max == 0 ? limit : form->looked_at_max, last = 0;
+    for (uint64_t looked_at = 0;
+         looked_at < most && *ret_count < limit && b->size < form->bytes_max / 2 && advance(m);
+         looked_at++) {
         last = m->ordinal;
         if (form->is_wanted != NULL && !form->is_wanted(m->e, m->call, m->i)) continue;
         if ((*ret_count)++ > 0) buf_put_byte(b, ',');
@@ -57,7 +61,7 @@ static enum err put_things(struct buf *b, struct merge *m, uint64_t limit, uint6
 
 static enum err put_page(struct buf *b, struct merge *m, uint64_t limit)
 {
-    const struct errand *e = m->e;
+    const struct operation *e = m->e;
     uint64_t total = 0, count = 0, cursor;
     for (unsigned k = 0; k < e->gathered_count; k++) {
         if (e->gathered[k]->err != ERR_OK) return e->gathered[k]->err;
@@ -77,10 +81,10 @@ static enum err put_page(struct buf *b, struct merge *m, uint64_t limit)
     buf_put_literal(b, ",\"next_cursor\":");
     buf_put_u64(b, cursor);
     buf_put_byte(b, '}');
-    return b->overflow ? ERR_INTERNAL : ERR_OK;
+    return b->starved ? ERR_OVERLOADED : b->overflow ? ERR_INTERNAL : ERR_OK;
 }
 
-enum err page_reply(struct errand *e, const struct page_form *form, uint64_t limit)
+enum err page_reply(struct operation *e, const struct page_form *form, uint64_t limit)
 {
     struct merge m = {
         .e = e, .form = form, .taken = arena_array(e->arena, uint32_t, e->gathered_count + 1)};
@@ -88,7 +92,7 @@ enum err page_reply(struct errand *e, const struct page_form *form, uint64_t lim
     struct buf b;
     buf_init(&b, FIRST_BYTES, form->bytes_max);
     enum err err = put_page(&b, &m, limit);
-    if (err == ERR_OK) errand_reply(e, 200, buf_view(&b), (struct str){0});
+    if (err == ERR_OK) operation_reply(e, 200, buf_view(&b), (struct str){0});
     buf_fini(&b);
     return err;
 }

@@ -8,14 +8,16 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "engine/old_limits.h"
+#include "snapshot/replay.h"
+#include "snapshot/snapshot.h"
 
-#define DAY_MS UINT64_C(86400000)
-
-struct loading { /* what the callbacks of one recovery share */
+struct loading { /* the state of the callbacks of one recovery */
     struct engine *engine;
     struct recovery *recovery;
     uint64_t entries, records, first_seq, last_seq;
-    struct fault fault; /* says more than the code that goes back through the journal */
+    struct lineage snapshot; /* from its file */
+    struct fault damage;     /* why there is none, though there are files */
+    struct fault fault;      /* has more detail than the code that the journal returns */
 };
 
 /* ---- snapshot and journal ---- */
@@ -24,14 +26,16 @@ static enum err take_entry(void *context, unsigned slot, struct str entry)
 {
     struct loading *l = context;
     l->entries++;
-    return keep_load(l->engine->shards, l->engine->worker_count, slot, entry, &l->fault);
+    return replay_entry(l->engine->shards, l->engine->reactor_count, slot, entry, &l->fault);
 }
 
 static enum err must_follow(struct loading *l, uint64_t seq)
 {
-    uint64_t position = l->recovery->past.position;
+    uint64_t position = l->snapshot.position;
     l->first_seq = seq;
     if (seq <= position + 1) return ERR_OK;
+    l->fault = l->damage;
+    if (l->damage.err != ERR_OK) return ERR_CORRUPT;
     if (position == 0)
         return fault_set(&l->fault, ERR_CORRUPT, "",
                          "the journal begins with seq %" PRIu64
@@ -39,7 +43,7 @@ static enum err must_follow(struct loading *l, uint64_t seq)
                          seq);
     return fault_set(&l->fault, ERR_CORRUPT, "",
                      "the newest snapshot that verifies ends with seq %" PRIu64
-                     " and the journal begins with seq %" PRIu64 ": what is between is lost",
+                     " and the journal begins with seq %" PRIu64 ": the records between are lost",
                      position, seq);
 }
 
@@ -49,14 +53,17 @@ static enum err take_record(void *context, const struct journal_record *record)
     struct recovery *r = l->recovery;
     struct fault why = {.err = ERR_OK};
     enum err err = l->first_seq == 0 ? must_follow(l, record->seq) : ERR_OK;
+    bool meets = record->seq == l->snapshot.position ||
+                 (record->seq == l->first_seq && record->seq > l->snapshot.position);
+    if (err == ERR_OK && meets) err = lineage_fits(&l->snapshot, record, &l->fault);
     if (err != ERR_OK) return err;
-    keep_past_reached(&r->past, record->epoch, record->seq);
+    lineage_reached(&r->past, record->epoch, record->seq);
     l->last_seq = record->seq;
     if (record->seq <= r->past.position) return ERR_OK;
     l->records++;
     r->bytes_behind += record->public_bytes.size + record->private_bytes.size;
     if (record->private_bytes.size == 0) return ERR_OK;
-    err = keep_apply(l->engine->shards, l->engine->worker_count, record, &why);
+    err = replay_record(l->engine->shards, l->engine->reactor_count, record, &why);
     return err == ERR_OK ? ERR_OK
                          : fault_set(&l->fault, err, "", "seq %" PRIu64 " of the journal: %s",
                                      record->seq, why.text);
@@ -67,29 +74,32 @@ static enum err open_journal(struct loading *l, const struct journal_options *op
 {
     uint64_t position = l->recovery->past.position;
     struct journal_options o = *options;
-    o.leave_bytes = keep_needs(snapshot_size(l->recovery->snapshots, position), 0);
+    o.given_up = &l->recovery->given_up;
+    o.leave_bytes = snapshot_needs(snapshot_size(l->recovery->snapshots, position), 0);
     enum err err = journal_open(&o, take_record, l, &l->engine->journal, ret_report, f);
     if (err != ERR_OK) {
         if (l->fault.err != ERR_OK) *f = l->fault;
         return err;
     }
+    if (l->damage.err != ERR_OK && ret_report->last_seq == 0) {
+        *f = l->damage;
+        return f->err;
+    }
     if (ret_report->last_seq >= position) return ERR_OK;
-    return fault_set(f, ERR_CORRUPT, "",
-                     "the newest snapshot ends with seq %" PRIu64
-                     " and the journal with seq %" PRIu64
-                     ": the end of the journal is lost, its disk went back in time",
-                     position, ret_report->last_seq);
+    return fault_set(
+        f, ERR_CORRUPT, "",
+        "the newest snapshot ends with seq %" PRIu64 " and the journal with seq %" PRIu64
+        ": the end of the journal is lost, because its disk went back in time (an older copy?)",
+        position, ret_report->last_seq);
 }
 
 static enum err make_shards(struct engine *e, struct fault *f)
 {
-    e->shards = calloc(e->worker_count, sizeof *e->shards);
+    e->shards = calloc(e->reactor_count, sizeof *e->shards);
     check(e->shards != NULL);
-    for (unsigned i = 0; i < e->worker_count; i++) {
-        e->shards[i] = shard_create(
-            &(struct shard_options){.index = i,
-                                    .count = e->worker_count,
-                                    .rotate_ms = e->config.token_rotate_days * DAY_MS});
+    for (unsigned i = 0; i < e->reactor_count; i++) {
+        e->shards[i] = shard_create(&(struct shard_options){
+            .index = i, .count = e->reactor_count, .rotate_ms = e->config.token_rotate_ms});
         if (e->shards[i] == NULL) return fault_set(f, ERR_FULL, "", "out of memory for a shard");
         shard_hold_limits(e->shards[i], &limit_windows_unknown);
     }
@@ -106,7 +116,7 @@ static enum err open_snapshots(struct engine *e, struct recovery *r, struct faul
                : fault_set(f, err, "", "snapshots: cannot open %s: %s", path, strerror(errno));
 }
 
-/* ---- what is derived of the state ---- */
+/* ---- what is derived from the state ---- */
 
 static void notice(void *context, const struct effect_notice *n)
 {
@@ -117,46 +127,46 @@ static void notice(void *context, const struct effect_notice *n)
 static void derive(struct engine *e)
 {
     uint64_t ordinal = 0;
-    for (unsigned i = 0; i < e->worker_count; i++) {
+    for (unsigned i = 0; i < e->reactor_count; i++) {
         shard_notices(e->shards[i], notice, e);
         uint64_t last = shard_ordinal_max(e->shards[i]);
         if (last > ordinal) ordinal = last;
     }
     atomic_store(&e->ordinal, ordinal + 1);
-    e->old_limits = old_limits_create(e->shards, e->worker_count);
+    e->old_limits = old_limits_create(e->shards, e->reactor_count);
 }
 
 /* ---- Redis ---- */
 
-static struct keep_redis redis_of(const struct config *c)
+static struct mirror_redis redis_of(const struct config *c)
 {
-    return (struct keep_redis){.url = c->redis_url,
-                               .user = c->redis_user,
-                               .password_file = c->redis_password_file,
-                               .ca_file = c->redis_ca_file,
-                               .adopt = c->adopt,
-                               .timeout_ms = (uint32_t)c->redis_timeout_ms};
+    return (struct mirror_redis){.url = c->redis_url,
+                                 .user = c->redis_user,
+                                 .password_file = c->redis_password_file,
+                                 .ca_file = c->redis_ca_file,
+                                 .adopt = c->adopt,
+                                 .timeout_ms = (uint32_t)c->redis_timeout_ms};
 }
 
-/* What was adopted is in no journal: it is a snapshot before anything else happens. */
+/* No journal has the adopted state: so a snapshot of it is made before anything else. */
 static enum err look_at_redis(struct loading *l, uint64_t last_seq, struct fault *f)
 {
     struct engine *e = l->engine;
     struct recovery *r = l->recovery;
-    struct keep_redis redis = redis_of(&e->config);
+    struct mirror_redis redis = redis_of(&e->config);
     bool had_adopted = r->past.adopted[0] != '\0';
-    struct keep_check by = {.node = e->node,
-                            .past = &r->past,
-                            .last_seq = last_seq,
-                            .now_ms = world_now_ms(),
-                            .each = take_entry,
-                            .context = l};
-    enum err err = keep_redis_check(&redis, &by, &r->redis_reached, f);
+    struct mirror_judge by = {.node = e->node,
+                              .past = &r->past,
+                              .last_seq = last_seq,
+                              .now_ms = world_now_ms(),
+                              .each = take_entry,
+                              .context = l};
+    enum err err = mirror_check(&redis, &by, &r->redis_reached, f);
     if (err != ERR_OK || had_adopted || r->past.adopted[0] == '\0') return err;
-    return keep_snapshot(r->snapshots, &r->past, e->shards, e->worker_count, f);
+    return snapshot_make(r->snapshots, &r->past, e->shards, e->reactor_count, f);
 }
 
-/* ---- the story ---- */
+/* ---- the steps ---- */
 
 static void say(const struct loading *l, uint64_t begun_ns)
 {
@@ -167,18 +177,33 @@ static void say(const struct loading *l, uint64_t begun_ns)
              (world_monotonic_ns() - begun_ns) / 1000000);
 }
 
+/* If no snapshot verifies, checks whether the journal has everything. */
+static enum err read_snapshot(struct loading *l, struct fault *f)
+{
+    struct recovery *r = l->recovery;
+    enum err err = snapshot_read_until(r->snapshots, &r->given_up, take_entry, l, &r->past, f);
+    if (err != ERR_OK && l->fault.err != ERR_OK) *f = l->fault;
+    if (err == ERR_CORRUPT && r->past.damage == SNAPSHOT_NONE_VERIFIES) {
+        l->damage = *f;
+        err = ERR_OK;
+    }
+    l->snapshot = r->past;
+    if (err == ERR_OK && r->past.adopted[0] != '\0') err = snapshot_mark_adopted(r->snapshots, f);
+    return err;
+}
+
 enum err recovery_run(struct engine *e, struct recovery *r, const struct journal_options *options,
                       struct journal_report *ret_report, struct fault *f)
 {
-    struct loading l = {.engine = e, .recovery = r};
+    static struct loading l; /* as large as two lives' epochs */
+    l = (struct loading){.engine = e, .recovery = r};
     uint64_t begun_ns = world_monotonic_ns();
     enum err err = make_shards(e, f);
     if (err == ERR_OK) err = open_snapshots(e, r, f);
-    if (err == ERR_OK) err = snapshot_read(r->snapshots, take_entry, &l, &r->past, f);
-    if (err != ERR_OK && l.fault.err != ERR_OK) *f = l.fault;
+    if (err == ERR_OK) err = read_snapshot(&l, f);
     if (err == ERR_OK) err = open_journal(&l, options, ret_report, f);
     if (err != ERR_OK) return err;
-    journal_hold(e->journal, r->past.position);
+    journal_hold(e->journal, snapshot_holds(r->snapshots, r->past.position));
     world_time_floor(ret_report->last_ms);
     err = look_at_redis(&l, ret_report->last_seq, f);
     if (err != ERR_OK) return err;
@@ -192,26 +217,26 @@ bool recovery_found_nothing(const struct recovery *r, const struct journal_repor
     return r->past.position == 0 && report->last_seq == 0 && r->past.adopted[0] == '\0';
 }
 
-enum err recovery_keep(struct engine *e, struct recovery *r, struct fault *f)
+enum err recovery_follow(struct engine *e, struct recovery *r, struct fault *f)
 {
     const struct config *c = &e->config;
-    struct keep_options options = {.journal = e->journal,
-                                   .disk = r->snapshots,
-                                   .node = e->node,
-                                   .past = &r->past,
-                                   .bytes_behind = r->bytes_behind,
-                                   .snapshot_bytes = c->snapshot_bytes,
-                                   .snapshot_ms = c->snapshot_seconds * 1000,
-                                   .redis = redis_of(c),
-                                   .redis_reached = r->redis_reached,
-                                   .sheet = metrics_sheet_create(),
-                                   .lost_ownership = r->lost_ownership,
-                                   .context = r->context};
-    struct keep *keep = NULL;
-    enum err err = keep_start(&options, &keep, f);
+    struct state_follower_options options = {.journal = e->journal,
+                                             .disk = r->snapshots,
+                                             .node = e->node,
+                                             .past = &r->past,
+                                             .bytes_behind = r->bytes_behind,
+                                             .snapshot_bytes = c->snapshot_bytes,
+                                             .snapshot_ms = c->snapshot_ms,
+                                             .redis = redis_of(c),
+                                             .redis_reached = r->redis_reached,
+                                             .sheet = metrics_sheet_create(),
+                                             .lost_ownership = r->lost_ownership,
+                                             .context = r->context};
+    struct state_follower *keep = NULL;
+    enum err err = state_follower_start(&options, &keep, f);
     if (err != ERR_OK) return err;
     pthread_mutex_lock(&e->followers_lock);
-    e->keep = keep;
+    e->state_follower = keep;
     pthread_mutex_unlock(&e->followers_lock);
     return ERR_OK;
 }

@@ -1,99 +1,99 @@
-/* redeem.c - an approval is used: the same request comes again and is decided again, now.
+/* redeem.c - uses an approval: the same request is sent again and decided again, now.
  *
- *   [is its token known] → which review → is it approved, and for this very request? → decide with its votes as allow
- *                → [claim it, count limits] → the owner spends it and records the decision, or says it is spent
+ *   [check its token] → which review → is it approved, and for this same request? → decide with its votes as allow
+ *                → [claim it, count limits] → the owner spends it and records the decision, or reports it as spent
  *
- * The human_review votes that the approval covered count as allow, unless their rules ask for more
- * people or for others now than for those who approved; every other vote stands. A review that
- * cannot be redeemed is a deny `review:<state>` that tells nothing of what was approved. */
+ * The human_review votes that the approval covered count as allow, unless their rules now require
+ * more people, or others, than those who approved; every other vote stays. A review that cannot be
+ * redeemed is a deny `review:<state>`, which reveals nothing of the approved request. */
 #include "base/limits.h"
 #include "engine/authorization.h"
 #include "engine/member.h"
-#include "engine/place.h"
+#include "engine/digest.h"
 #include "engine/queue.h"
+#include "engine/redeem.h"
 #include "engine/sight.h"
-#include "engine/terms.h"
-#include "engine/trip.h"
+#include "engine/caller_operation.h"
 #include "event/event.h"
 
-struct redemption {
-    struct authorization a; /* first */
-    struct str name;        /* of the review, as the path has it */
-    struct str retry_header;
-    struct id review;
-    char redemption_text[ID_TEXT], review_text[ID_TEXT];
-};
-
-static struct redemption *of(struct errand *e) { return (struct redemption *)(void *)e; }
-
-static bool is_given(const struct json *body, struct str name)
-{
-    const struct json *v = json_get(body, name);
-    return v != NULL && v->type != JSON_NULL;
-}
-
-static enum ask_form form_of(const struct json *body)
-{
-    if (is_given(body, STR("tool"))) return ASK_TOOL;
-    return is_given(body, STR("user_id")) ? ASK_USER : ASK_AGENT;
-}
+static struct redemption *of(struct operation *e) { return (struct redemption *)(void *)e; }
 
 static void refuse(struct redemption *r, enum err err, const char *text)
 {
     struct fault f;
     if (text == NULL)
-        fault_plain(&f, err);
+        (void)fault_plain(&f, err);
     else
-        fault_set(&f, err, "", "%s", text);
+        (void)fault_set(&f, err, "", "%s", text);
     authorization_refuse(&r->a, &f);
+}
+
+/* The asker to whom an Idempotency-Key belongs: the key's row of rotations, the actor and the person
+ * that it acts for. A token that has ended may be followed by another one. */
+static struct str line_of(const struct authorization *a)
+{
+    char line[ID_TEXT];
+    const struct review_facts *r = &a->review;
+    id_write("key_", a->caller.key->line, line);
+    return arena_printf(a->operation.arena, "%.*s %zu %.*s %.*s", ID_TEXT, line, r->subject.size,
+                        STR_FORMAT(r->subject), STR_FORMAT(r->acting_for));
 }
 
 static enum err read_retry(struct redemption *r, struct fault *f)
 {
     struct authorization *a = &r->a;
     if (str_is_absent(r->retry_header)) return ERR_OK;
-    struct arena *arena = a->errand.arena;
+    struct arena *arena = a->operation.arena;
     struct retried request = {.tenant = a->caller.tenant,
-                              .credential = str_of(a->caller.key->id_text, ID_TEXT),
+                              .credential = line_of(a),
                               .route = arena_printf(arena, "redeem %.*s", ID_TEXT, r->review_text),
                               .body = r->a.body};
-    /* A token's own: with another credential the same body may mean another request, or
-     * one that it may not ask. */
+    if (arena->overflow) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    enum err err = retry_digest(a->tools.hasher, a->tools.keys, r->retry_header, &request, arena,
+                                &a->retry, f);
+    if (err != ERR_OK) return err;
+    /* earlier versions stored the credential itself: a token's own id, or the key's */
+    struct retry plain;
     char token[ID_TEXT];
+    request.credential = str_of(a->caller.key->id_text, ID_TEXT);
     if (a->caller.token != NULL) {
         id_write("tok_", a->caller.token->id, token);
         request.credential = str_of(token, ID_TEXT);
     }
-    return place_retry(a->tools.hasher, a->tools.keys, r->retry_header, &request, arena, &a->retry,
-                       f);
+    err = retry_digest(a->tools.hasher, a->tools.keys, r->retry_header, &request, arena, &plain, f);
+    a->retry.has_key_plain = err == ERR_OK;
+    a->retry.key_plain = plain.key;
+    return err;
 }
 
-/* What whoever approved has met, and which votes that turns. */
+/* The requirements that the approvers have met, and the votes that this changes to allow. */
 static enum err read_terms(struct authorization *a, struct fault *f)
 {
     struct policy_request *p = &a->ask.policy;
-    enum err err = terms_read_votes(a->review.votes_approved, a->errand.arena, &p->approved,
-                                    &p->approved_count);
-    if (err == ERR_OK)
-        err = terms_read_requirements(a->review.requirements, a->errand.arena, &p->met,
-                                      &p->met_count);
-    return err == ERR_OK ? ERR_OK : fault_plain(f, ERR_INTERNAL);
+    struct policy_approval approval;
+    enum err err = authorization_approval(a, &a->review, &approval);
+    if (err != ERR_OK) return fault_plain(f, ERR_INTERNAL);
+    p->approved = approval.votes;
+    p->approved_count = approval.vote_count;
+    p->met = approval.met;
+    p->met_count = approval.met_count;
+    return ERR_OK;
 }
 
-/* Whether the review was asked with this very token, whose use was spent then. */
+/* Whether the review was requested with this same token, whose use was spent then. */
 static bool asked_with_it(struct authorization *a)
 {
     struct event e;
     struct fault f;
     char id[ID_TEXT];
-    if (a->caller.token == NULL || event_read(a->review.item, a->errand.arena, &e, &f) != ERR_OK)
+    if (a->caller.token == NULL || event_read(a->review.item, a->operation.arena, &e, &f) != ERR_OK)
         return false;
     id_write("tok_", a->caller.token->id, id);
     return str_equal(e.token_id, str_of(id, ID_TEXT));
 }
 
-/* The review is here as its asker may see it. */
-static void looked_at(struct errand *e)
+/* The review exists, and its requester may see it. */
+static void looked_at(struct operation *e)
 {
     struct redemption *r = of(e);
     struct authorization *a = &r->a;
@@ -115,8 +115,8 @@ static void looked_at(struct errand *e)
     a->use_was_spent = asked_with_it(a);
     a->d.redeems = str_of(r->review_text, ID_TEXT);
     a->d.asked_trace = a->review.trace_id;
-    bool is_same = decide_bind_to(&a->d, &a->review);
-    if (a->review.state != REVIEW_APPROVED || !is_same) {
+    a->is_same = decide_bind_to(&a->d, &a->review);
+    if (a->review.state != REVIEW_APPROVED || !a->is_same) {
         authorization_conclude(a);
     } else {
         id_write("evt_", id_make(a->tools.now_ms, a->tools.chance), r->redemption_text);
@@ -127,13 +127,13 @@ static void looked_at(struct errand *e)
 
 static void look(struct redemption *r)
 {
-    struct call *c = &r->a.errand.call;
+    struct call *c = &r->a.operation.call;
     id_write("rev_", r->review, r->review_text);
     c->review.id = r->review;
-    errand_visit(&r->a.errand, CALL_REVIEW_GET, slot_of_id(r->review), looked_at);
+    operation_call(&r->a.operation, CALL_REVIEW_GET, slot_of_id(r->review), looked_at);
 }
 
-static void found(struct errand *e)
+static void found(struct operation *e)
 {
     struct redemption *r = of(e);
     struct fault f;
@@ -143,8 +143,8 @@ static void found(struct errand *e)
         authorization_refuse(&r->a, &f);
 }
 
-/* As the form's own route names it. */
-static enum err tenant_of(enum ask_form form, const struct json *body, struct str *ret,
+/* The tenant's member, as the form's own route names it. */
+static enum err tenant_of(enum auth_request_form form, const struct json *body, struct str *ret,
                           struct fault *f)
 {
     static const struct member_spelling of_tool = {"tenant_id", "tenantId"},
@@ -154,37 +154,46 @@ static enum err tenant_of(enum ask_form form, const struct json *body, struct st
     return err == ERR_OK ? member_text(body, its->right, LIMIT_ID_CHARACTERS, ret, f) : err;
 }
 
-/* A redemption's credential is checked like the decision's: an agent's request takes an agent. */
-static enum err admit(struct redemption *r, struct worker *w, struct http_exchange *x,
+/* A redemption's credential is checked like the decision's: an agent's request needs an agent. */
+static enum err admit(struct redemption *r, struct engine_reactor *w, struct http_exchange *x,
                       struct fault *f)
 {
     struct authorization *a = &r->a;
     enum err err = api_admit(&w->api, x, x->route->roles, a->tools.now_ms, &a->caller, f);
     if (err == ERR_OK) err = api_body(x, &r->a.body, f);
     if (err != ERR_OK) return err;
-    r->a.form = form_of(r->a.body);
-    uint32_t needed = r->a.form == ASK_USER ? ROLE_APP : ROLE_AGENT;
-    bool may =
-        a->caller.token != NULL ? r->a.form != ASK_USER : (a->caller.key->roles & needed) != 0;
-    if (!may)
-        return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s",
-                         role_name((enum role)needed));
+    a->form = auth_request_form_of(a->body);
+    err = authorization_may(a, f);
+    if (err != ERR_OK) return err;
     struct str tenant = {0};
     err = tenant_of(r->a.form, r->a.body, &tenant, f);
-    return err == ERR_OK ? ask_settle_tenant(r->a.form, &a->caller, tenant, f) : err;
+    return err == ERR_OK ? auth_request_settle_tenant(r->a.form, &a->caller, tenant, f) : err;
 }
 
-static void refuse_sighted(struct errand *e, const struct fault *f)
+static void refuse_sighted(struct operation *e, const struct fault *f)
 {
     authorization_refuse(&of(e)->a, f);
 }
 
-static void known(struct errand *e)
+/* Only the requester may redeem. */
+static void set_requester(struct redemption *r)
+{
+    struct call *c = &r->a.operation.call;
+    c->tenant = r->a.caller.tenant;
+    c->requester = caller_operation_requester(&r->a.caller);
+}
+
+void redeem_start(struct redemption *r)
+{
+    set_requester(r);
+    look(r);
+}
+
+static void known(struct operation *e)
 {
     struct redemption *r = of(e);
     struct fault f;
-    e->call.tenant = r->a.caller.tenant;
-    e->call.asker = trip_asker(&r->a.caller); /* only who asked may redeem */
+    set_requester(r);
     if (queue_named(e, r->name, &r->review, found, &f))
         look(r);
     else if (f.err != ERR_OK)
@@ -193,7 +202,7 @@ static void known(struct errand *e)
 
 void queue_redeem_handle(void *context, struct http_exchange *x)
 {
-    struct worker *w = context;
+    struct engine_reactor *w = context;
     struct redemption *r = (struct redemption *)(void *)authorization_begin_sized(w, x, sizeof *r);
     struct fault f;
     if (r == NULL) return;
@@ -201,7 +210,7 @@ void queue_redeem_handle(void *context, struct http_exchange *x)
         authorization_refuse(&r->a, &f);
         return;
     }
-    struct errand *e = &r->a.errand;
+    struct operation *e = &r->a.operation;
     r->name = arena_copy(e->arena, x->params[0]);
     r->retry_header = arena_copy(e->arena, http_header_get(x, STR("idempotency-key")));
     sight(e, &r->a.caller, known, refuse_sighted);

@@ -1,7 +1,7 @@
 #include "engine/sight.h"
 
 #include "engine/engine.h"
-#include "engine/trip.h"
+#include "engine/caller_operation.h"
 
 static bool same(struct str a, struct str b)
 {
@@ -19,8 +19,9 @@ bool sight_is_minted(const struct token_claims *c, const struct key *key,
            c->expires_at == t->expires_ms / 1000 && c->counted == (t->uses_max > 0);
 }
 
-/* Whoever was away may have been overtaken by a revocation, a suspension or the end of its key. */
-static enum err confirm(const struct errand *e, struct fault *f)
+/* The request waited on another reactor: a revocation, a suspension or the end of its key may have
+ * come meanwhile. */
+static enum err confirm(const struct operation *e, struct fault *f)
 {
     const struct caller *c = e->sighted;
     const struct call *call = &e->call;
@@ -36,12 +37,12 @@ static enum err confirm(const struct errand *e, struct fault *f)
                          "too many requests are waiting for other reactors; try again later");
     if (call->token.facts.revoked_ms != 0)
         return fault_set(f, ERR_CREDENTIAL_REVOKED, "", "the token was revoked");
-    return api_token_alive(&e->worker->api, c->token, now_ms, &key, f);
+    return api_token_alive(&e->engine_reactor->api, c->token, now_ms, &key, f);
 }
 
-static void looked_up(struct errand *e)
+static void looked_up(struct operation *e)
 {
-    struct worker *w = e->worker;
+    struct engine_reactor *w = e->engine_reactor;
     struct caller *c = e->sighted;
     struct fault f;
     enum err err = confirm(e, &f);
@@ -53,12 +54,12 @@ static void looked_up(struct errand *e)
     }
     token_cache_keep(w->api.tokens, w->api.signers, c->unseen, c->token);
     c->unseen = (struct str){0};
-    e->call = (struct call){.tenant = e->call.tenant, .asker = e->call.asker};
+    e->call = (struct call){.tenant = e->call.tenant, .requester = e->call.requester};
     e->sight_then(e);
 }
 
-void sight(struct errand *e, struct caller *c, void (*then)(struct errand *e),
-           void (*refused)(struct errand *e, const struct fault *f))
+void sight(struct operation *e, struct caller *c, void (*then)(struct operation *e),
+           void (*refused)(struct operation *e, const struct fault *f))
 {
     if (str_is_absent(c->unseen)) {
         then(e);
@@ -68,7 +69,8 @@ void sight(struct errand *e, struct caller *c, void (*then)(struct errand *e),
     e->sight_then = then;
     e->sight_refused = refused;
     e->call.tenant = c->token->tenant;
-    e->call.asker = trip_asker(c); /* the key that minted it: its own */
+    /* the key that minted the token; the token is its own */
+    e->call.requester = caller_operation_requester(c);
     e->call.token.id = c->token->id;
-    errand_visit(e, CALL_TOKEN_GET, slot_of_id(c->token->id), looked_up);
+    operation_call(e, CALL_TOKEN_GET, slot_of_id(c->token->id), looked_up);
 }

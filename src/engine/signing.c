@@ -15,9 +15,9 @@
 enum { DIRECTORY_BYTES = 4000, EFFECT_ARENA_BYTES = 64 << 10 };
 
 _Static_assert((int)SIGNERS_MAX >= (int)SIGNER_FILES_MAX + (int)SIGNER_ROTATIONS_MAX,
-               "a set has room for all there can be");
+               "a set has room for all keys");
 
-struct kept { /* a set that was current once, or is */
+struct kept { /* a set that is or was current */
     struct kept *before;
     struct signers *signers;
 };
@@ -76,7 +76,7 @@ void signing_destroy(struct signing *s)
     free(s);
 }
 
-/* The folder stays when its last file has gone: it says that tokens were signed here before. */
+/* The folder stays when its last file is removed: it shows that tokens were signed here before. */
 enum err signing_open(struct signing *s, bool begins_at_nothing, uint64_t now_ms, struct fault *f)
 {
     char aside[SIGNERS_PATH_TEXT] = "";
@@ -86,9 +86,9 @@ enum err signing_open(struct signing *s, bool begins_at_nothing, uint64_t now_ms
         if (err != ERR_OK) return err;
         log_text(LOG_ERROR, "state_lost",
                  "this engine has signed tokens before, and its journal and snapshots are gone: "
-                 "revocations, suspensions, reviews and the counts of limits are lost. No token "
-                 "from before is taken%s%s. Suspend again the actors that were: the audit trail "
-                 "has them",
+                 "revocations, suspensions, reviews and the counts of limits are lost. No "
+                 "earlier token is accepted%s%s. Suspend the same actors again: the audit trail "
+                 "lists them",
                  aside[0] == '\0' ? "" : "; their signing keys are in ", aside);
     }
     return signer_files_read(s->directory, s->files, &s->file_count, f);
@@ -108,7 +108,7 @@ static void derive(const struct signing *s, const struct signer_rotation *r,
     memory_wipe(&key, sizeof key);
 }
 
-/* The first of the list have to go, and of those the files. */
+/* Removes the first of the list, and their files. */
 static void drop_files(struct signing *s, const struct signer_table *t, size_t over)
 {
     size_t gone = 0;

@@ -41,7 +41,7 @@ static size_t requirements_most(const struct policy_review *r)
 {
     size_t most = 2;
     for (size_t i = 0; i < r->requirement_count; i++) {
-        most += 48;
+        most += 72;
         for (size_t k = 0; k < r->requirements[i].by_count; k++)
             most += r->requirements[i].by[k].size + 3;
     }
@@ -63,7 +63,12 @@ struct str terms_requirements(const struct policy_review *r, struct arena *a)
             buf_put(&b, k == 0 ? STR(",\"by\":[") : STR(","));
             json_put_plain(&b, one->by[k]);
         }
-        buf_put(&b, one->by_count > 0 ? STR("]}") : STR("}"));
+        if (one->by_count > 0) buf_put_byte(&b, ']');
+        if (one->vote > 0) {
+            buf_put_literal(&b, ",\"vote\":");
+            buf_put_u64(&b, one->vote);
+        }
+        buf_put_byte(&b, '}');
     }
     buf_put_byte(&b, ']');
     check(!b.overflow);
@@ -72,7 +77,7 @@ struct str terms_requirements(const struct policy_review *r, struct arena *a)
 
 /* ---- reading ---- */
 
-/* Absent is an empty list. */
+/* An absent text is an empty list. */
 static enum err read_list(struct str text, struct arena *a, const struct json **ret_first,
                           size_t *ret_count)
 {
@@ -98,8 +103,10 @@ static enum err read_requirement(const struct json *v, struct arena *a,
     size_t count = 0;
     for (const struct json *role = by == NULL ? NULL : by->child; role != NULL; role = role->next)
         roles[count++] = role->string;
-    *ret = (struct policy_requirement){
-        .approvals = (unsigned)json_u64(v, STR("approvals"), 1), .by = roles, .by_count = count};
+    *ret = (struct policy_requirement){.approvals = (unsigned)json_u64(v, STR("approvals"), 1),
+                                       .by = roles,
+                                       .by_count = count,
+                                       .vote = (unsigned)json_u64(v, STR("vote"), 0)};
     return ERR_OK;
 }
 

@@ -1,12 +1,13 @@
-/* terms.h - what a review asks for, and what its approval will cover, as
- * the journal has them. Pure.
+/* terms.h - the requirements of a review, and the votes that its approval will cover, in their form
+ * in the journal. Pure.
  *
- *   requirements  [{"approvals":1,"by":["finance"]}, …]        all of them have to be met
- *   votes         [["review","payments","large-refunds"], …]   what counts as allow once they are
+ *   requirements  [{"approvals":1,"by":["finance"],"vote":1}, …]  all of them have to be met
+ *   votes         [["review","payments","large-refunds"], …]      these count as allow once they are
  *
- * Both are journaled: their words are for ever. The review's owner counts votes by
- * the first (shards/review_table.c). Texts that were read are views of what was
- * given; the rest is the arena's. */
+ * "vote" is the number, from 1, of the first vote of the requirement's rule. Reviews of
+ * earlier versions have none. Both are journaled: readers ignore members that they do not know, and nothing else may
+ * change. The review's owner counts votes by the first (shards/review_table.c). Texts that were read are views of the input; the rest is in the
+ * arena. */
 #ifndef ENGINE_TERMS_H
 #define ENGINE_TERMS_H
 
@@ -18,8 +19,8 @@
 struct str terms_requirements(const struct policy_review *r, struct arena *a);
 struct str terms_votes(const struct policy_review *r, struct arena *a);
 
-/* Without any, one approval by anybody is enough. ERR_CORRUPT: that is not what was written;
- * ERR_FULL: the arena is full. */
+/* An empty list means that one approval by any reviewer is enough. ERR_CORRUPT: the text is
+ * damaged; ERR_FULL: the arena is full. */
 enum err terms_read_requirements(struct str text, struct arena *a,
                                  const struct policy_requirement **ret, size_t *ret_count);
 enum err terms_read_votes(struct str text, struct arena *a, const struct policy_vote **ret,

@@ -1,6 +1,7 @@
-/* tokens.c - the tokens' routes but minting and introspection: revoke, list, the key set.
+/* tokens.c - the tokens' routes except minting and introspection: revoke, list, the key set.
  *
- * An agent's key sees and revokes what it minted itself, an admin's all of its tenant. */
+ * An agent's key sees and revokes the tokens that it minted, an admin's all tokens of its
+ * tenant. */
 #include "engine/tokens.h"
 
 #include "base/check.h"
@@ -11,25 +12,26 @@ enum { PAGE_BYTES_MAX = 8 << 20 };
 
 /* ---- what the routes share ---- */
 
-void token_refuse(struct trip *t, enum err err)
+void token_refuse(struct caller_operation *t, enum err err)
 {
     if (err == ERR_NOT_FOUND)
-        trip_refuse_with(t, err, "there is no such token here");
+        caller_operation_refuse_with(t, err, "there is no such token here");
     else if (err == ERR_MISSING_ROLE)
-        trip_refuse_with(
+        caller_operation_refuse_with(
             t, err,
-            "this key did not mint that token; for any of the tenant it takes a key with the role admin");
+            "this key did not mint the token; for other tokens of the tenant, use a key with the role "
+            "admin");
     else if (err == ERR_FULL || err == ERR_OVERLOADED)
-        trip_refuse_with(t, ERR_OVERLOADED, "as much waits or is kept as may; try again later");
+        caller_operation_refuse_with(t, ERR_OVERLOADED, OVERLOADED_TEXT);
     else if (err == ERR_NO_SPACE)
-        trip_refuse_with(t, ERR_JOURNAL_FULL, NULL);
+        caller_operation_refuse_with(t, ERR_JOURNAL_FULL, NULL);
     else
-        trip_refuse_with(
+        caller_operation_refuse_with(
             t, err == ERR_IDEMPOTENCY_MISMATCH || err_status(err) == 503 ? err : ERR_INTERNAL,
             NULL);
 }
 
-bool token_is_active(const struct worker *w, const struct token_facts *t, uint64_t now_ms)
+bool token_is_active(const struct engine_reactor *w, const struct token_facts *t, uint64_t now_ms)
 {
     struct token_claims c = {.id = t->id,
                              .key = t->key,
@@ -44,64 +46,64 @@ bool token_is_active(const struct worker *w, const struct token_facts *t, uint64
     return api_token_alive(&w->api, &c, now_ms, &key, &f) == ERR_OK;
 }
 
-bool token_gathered(struct errand *e)
+bool token_gathered(struct operation *e)
 {
     for (unsigned k = 0; k < e->gathered_count; k++) {
         if (e->gathered[k]->err == ERR_OK) continue;
-        token_refuse((struct trip *)(void *)e, e->gathered[k]->err);
+        token_refuse((struct caller_operation *)(void *)e, e->gathered[k]->err);
         return false;
     }
     return true;
 }
 
-void token_ask_who_is_suspended(struct errand *e, void (*then)(struct errand *e))
+void token_ask_who_is_suspended(struct operation *e, void (*then)(struct operation *e))
 {
-    memset(&e->call.list, 0, sizeof e->call.list); /* a page of none */
-    errand_gather(e, CALL_ACTOR_LIST, then);
+    memset(&e->call.list, 0, sizeof e->call.list); /* an empty page */
+    operation_gather(e, CALL_ACTOR_LIST, then);
 }
 
 /* ---- revoke ---- */
 
-static void revoked(struct errand *e)
+static void revoked(struct operation *e)
 {
     const struct call *c = &e->call;
     char bytes[256];
     struct buf b = buf_over(bytes, sizeof bytes);
     if (c->err != ERR_OK) {
-        token_refuse((struct trip *)(void *)e, c->err);
+        token_refuse((struct caller_operation *)(void *)e, c->err);
         return;
     }
     member_put_id(&b, STR("{\"success\":true,\"token_id\":"), "tok_", c->token.facts.id);
     member_put_time(&b, STR(",\"revoked_at\":"), c->token.facts.revoked_ms);
     buf_put_byte(&b, '}');
-    errand_reply(e, 200, buf_view(&b), (struct str){0});
+    operation_reply(e, 200, buf_view(&b), (struct str){0});
 }
 
 void token_revoke_handle(void *context, struct http_exchange *x)
 {
     struct json *body;
     struct id id;
-    struct trip *t = trip_begin(context, x, sizeof *t, ROLE_ADMIN, &body);
+    struct caller_operation *t = caller_operation_begin(context, x, sizeof *t, ROLE_ADMIN, &body);
     if (t == NULL) return;
     if (!id_read("tok_", x->params[0], &id)) {
         token_refuse(t, ERR_NOT_FOUND);
         return;
     }
-    t->errand.call.token.id = id;
-    errand_visit(&t->errand, CALL_REVOKE, slot_of_id(id), revoked);
+    t->operation.call.token.id = id;
+    operation_call(&t->operation, CALL_REVOKE, slot_of_id(id), revoked);
 }
 
 /* ---- list ---- */
 
 struct page {
-    struct trip trip; /* first */
+    struct caller_operation caller_operation; /* first */
     uint64_t limit;
     bool active_only;
 };
 
 static uint64_t ordinal_of(const struct call *c, uint32_t i) { return c->list.tokens[i].ordinal; }
 
-static enum err put_token(struct buf *b, struct errand *e, const struct call *c, uint32_t i)
+static enum err put_token(struct buf *b, struct operation *e, const struct call *c, uint32_t i)
 {
     const struct token_facts *t = &c->list.tokens[i];
     (void)e;
@@ -125,35 +127,36 @@ static enum err put_token(struct buf *b, struct errand *e, const struct call *c,
     return ERR_OK;
 }
 
-/* Tokens that died with their key or their actor are known to be dead here alone: they are left out
- * of a page of active ones, which may so be shorter than its limit. */
-static bool is_wanted(struct errand *e, const struct call *c, uint32_t i)
+/* Only here is it known which tokens died with their key or their actor. They are left out of a
+ * page of active tokens, which may be shorter than its limit for that reason. */
+static bool is_wanted(struct operation *e, const struct call *c, uint32_t i)
 {
     const struct page *p = (const struct page *)(void *)e;
     return !p->active_only || c->list.tokens[i].is_active;
 }
 
-static void tell_page(struct errand *e)
+static void tell_page(struct operation *e)
 {
     static const struct page_form form = {.begin = STR("{\"tokens\":["),
                                           .bytes_max = PAGE_BYTES_MAX,
+                                          .is_growing = true,
                                           .ordinal = ordinal_of,
                                           .is_wanted = is_wanted,
                                           .put = put_token};
     struct page *p = (struct page *)(void *)e;
     enum err err = page_reply(e, &form, p->limit);
-    if (err != ERR_OK) token_refuse(&p->trip, err);
+    if (err != ERR_OK) token_refuse(&p->caller_operation, err);
 }
 
-static void asked_who_is_suspended(struct errand *e)
+static void asked_who_is_suspended(struct operation *e)
 {
     if (!token_gathered(e)) return;
-    errand_take_up(e);
-    errand_when_all_know(e, tell_page);
+    operation_take_up(e);
+    operation_when_all_know(e, tell_page);
 }
 
-/* Looked at once: of what is revoked while the page waits, it tells nothing. */
-static void listed(struct errand *e)
+/* Checked once: the page does not show what is revoked while it waits. */
+static void listed(struct operation *e)
 {
     const uint64_t now_ms = world_now_ms();
     bool is_any_suspended = false;
@@ -162,15 +165,16 @@ static void listed(struct errand *e)
         const struct call *c = e->gathered[k];
         for (uint32_t i = 0; i < c->list.count; i++) {
             struct token_facts *t = &c->list.tokens[i];
-            t->is_active = token_is_active(e->worker, t, now_ms);
-            is_any_suspended |= worker_actor_is_suspended(e->worker, t->tenant, t->actor);
+            t->is_active = token_is_active(e->engine_reactor, t, now_ms);
+            is_any_suspended |=
+                engine_reactor_actor_is_suspended(e->engine_reactor, t->tenant, t->actor);
         }
     }
     if (!is_any_suspended) {
-        errand_when_all_know(e, tell_page);
+        operation_when_all_know(e, tell_page);
         return;
     }
-    errand_set_aside(e);
+    operation_set_aside(e);
     token_ask_who_is_suspended(e, asked_who_is_suspended);
 }
 
@@ -178,34 +182,35 @@ void token_list_handle(void *context, struct http_exchange *x)
 {
     struct json *body;
     struct fault f;
-    struct page *p = (struct page *)(void *)trip_begin(context, x, sizeof *p, ROLE_ADMIN, &body);
+    struct page *p =
+        (struct page *)(void *)caller_operation_begin(context, x, sizeof *p, ROLE_ADMIN, &body);
     if (p == NULL) return;
-    struct errand *e = &p->trip.errand;
+    struct operation *e = &p->caller_operation.operation;
     struct call *c = &e->call;
     enum err err = api_page(x, &p->limit, &c->list.after, &f);
     if (err == ERR_OK) err = api_flag(x, STR("active"), &p->active_only, &f);
-    if (err == ERR_OK) err = trip_filter(x, "actor", &c->list.actor, &f);
-    if (err == ERR_OK) err = trip_filter(x, "acting_for", &c->list.acting_for, &f);
+    if (err == ERR_OK) err = caller_operation_filter(x, "actor", &c->list.actor, &f);
+    if (err == ERR_OK) err = caller_operation_filter(x, "acting_for", &c->list.acting_for, &f);
     if (err != ERR_OK) {
-        trip_refuse(&p->trip, &f);
+        caller_operation_refuse(&p->caller_operation, &f);
         return;
     }
     c->list.active_only = p->active_only;
     c->list.limit = (uint32_t)p->limit + 1;
-    errand_gather(e, CALL_TOKEN_LIST, listed);
+    operation_gather(e, CALL_TOKEN_LIST, listed);
 }
 
 /* ---- the key set ---- */
 
 void jwks_handle(void *context, struct http_exchange *x)
 {
-    struct worker *w = context;
+    struct engine_reactor *w = context;
     char bytes[16 << 10];
     struct buf b = buf_over(bytes, sizeof bytes);
     signers_put_jwks(&b, w->api.signers);
     check(!b.overflow);
     struct http_reply reply = {.status = 200, .body = buf_view(&b), .header_count = 1};
-    /* Half of the time by which a pair is told before it signs. */
+    /* Half of the time for which a key is published before it signs. */
     reply.headers[0] =
         (struct http_header){.name = STR("Cache-Control"), .value = STR("public, max-age=300")};
     api_send(&w->api, x, &reply, (struct str){0});

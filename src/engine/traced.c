@@ -35,7 +35,7 @@ static void log_decided(const struct authorization *a)
 
 static void log_refused(const struct authorization *a, const struct fault *f)
 {
-    struct worker *w = a->errand.worker;
+    struct engine_reactor *w = a->operation.engine_reactor;
     uint64_t second = a->tools.now_ms / 1000;
     char trace[LOGGED_BYTES];
     if (err_status(f->err) < 500 || w->told_s == second) return;
@@ -46,10 +46,10 @@ static void log_refused(const struct authorization *a, const struct fault *f)
 
 /* ---- spans ---- */
 
-/* The span of this request, its trace filled in; NULL: it leaves none. */
+/* The span of this request, with its trace; NULL: it is not sampled. */
 static struct span *begin(struct authorization *a, struct str trace_id)
 {
-    struct worker *w = a->errand.worker;
+    struct engine_reactor *w = a->operation.engine_reactor;
     struct span_place place;
     if (w->spans == NULL || !spans_wanted(w->engine->spans, a->traceparent, trace_id, &place))
         return NULL;
@@ -59,9 +59,11 @@ static struct span *begin(struct authorization *a, struct str trace_id)
     s->begin_ns = a->tools.started_ns;
     s->dry_run = a->tools.dry_run;
     s->kind = a->ask.policy.kind == SUBJECT_USER ? "user" : "agent";
-    s->gate_lane = a->errand.gate.lane;
-    s->gate_mark = a->errand.gate.mark;
+    s->barrier_durability = a->operation.barrier.lane;
+    s->barrier_block = a->operation.barrier.block;
     span_set(s, trace_text, trace_id);
+    span_set(s, tool_call, a->ask.tool_call_id);
+    span_set(s, conversation, a->ask.conversation_id);
     return s;
 }
 
@@ -72,7 +74,7 @@ static void put_span_id(struct authorization *a, struct span *s, struct str requ
     if (!a->d.replayed && id_read("req_", request_id, &id))
         memcpy(s->id, id.bytes + ID_BYTES - SPAN_ID_BYTES, SPAN_ID_BYTES);
     else
-        chance_take(&a->errand.worker->api.chance, s->id, SPAN_ID_BYTES);
+        chance_take(&a->operation.engine_reactor->api.chance, s->id, SPAN_ID_BYTES);
 }
 
 void traced_answer(struct authorization *a)
@@ -89,7 +91,7 @@ void traced_answer(struct authorization *a)
     span_set(s, rule, e->rule);
     span_set(s, policy, e->policy_name);
     span_set(s, request, e->request_id);
-    lane_keep(a->errand.worker->spans);
+    lane_keep(a->operation.engine_reactor->spans);
 }
 
 void traced_refusal(struct authorization *a, const struct fault *f)
@@ -100,10 +102,10 @@ void traced_refusal(struct authorization *a, const struct fault *f)
     put_span_id(a, s, (struct str){0});
     s->status = (uint16_t)err_status(f->err);
     s->error = err_code(f->err);
-    lane_keep(a->errand.worker->spans);
+    lane_keep(a->operation.engine_reactor->spans);
 }
 
-void traced_beat(struct worker *w, uint64_t written, uint64_t synced)
+void traced_turn(struct engine_reactor *w, uint64_t written, uint64_t synced)
 {
     if (w->spans == NULL || !lane_waits(w->spans)) return;
     if (lane_release(w->spans, written, synced, world_monotonic_ns())) spans_wake(w->engine->spans);

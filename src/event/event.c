@@ -2,8 +2,8 @@
  *
  * event.def lists the members in JCS order, so that one walk down the list writes them in order
  * and nothing is sorted. The walk is unrolled by the preprocessor: every name is a literal with
- * its comma, quotes and colon, and each kind of value has its own few lines here. The comma
- * before the first member becomes the opening brace at the end. */
+ * its comma, quotes and colon, and each kind of value has its own few lines here. At the end,
+ * the comma before the first member becomes the opening brace. */
 #include "event/event.h"
 
 #include "base/check.h"
@@ -28,7 +28,7 @@ static inline uint64_t count_checked(uint64_t count)
     return count;
 }
 
-/* Braces around the members that were put since `start`. */
+/* Puts braces around the members since `start`. */
 static void embrace(struct buf *out, size_t start)
 {
     if (out->size == start)
@@ -38,7 +38,7 @@ static void embrace(struct buf *out, size_t start)
     buf_put_byte(out, '}');
 }
 
-/* How far the event reaches that began at `start`. */
+/* The end of the event that began at `start`. */
 #define REACHED ((size_t)(m.to - m.out->bytes) - start)
 
 static inline void outcome_add(struct event_outcome *o, size_t from, size_t to)
@@ -90,12 +90,13 @@ void event_put_outcome(struct buf *out, struct str event, const struct event_out
 bool event_kind_is_known(struct str kind)
 {
     static const char *const kinds[] = {
-        "decision",         "token.minted",    "token.revoked",      "token.rejected",
-        "review.enqueued",  "review.approved", "review.denied",      "review.expired",
-        "review.cancelled", "review.redeemed", "actor.suspended",    "actor.resumed",
-        "policy.put",       "policy.deleted",  "policy.rolled_back", "key.created",
-        "key.revoked",      "auth.failed",     "audit.dropped",      "audit.gap",
-        "engine.started",   "engine.stopped",  "signer.rotated",
+        "decision",        "token.minted",     "token.revoked",   "token.rejected",
+        "review.enqueued", "review.approved",  "review.denied",   "review.expired",
+        "review.lapsed",   "review.cancelled", "review.redeemed", "actor.suspended",
+        "actor.resumed",   "policy.put",       "policy.deleted",  "policy.rolled_back",
+        "key.created",     "key.revoked",      "auth.failed",     "audit.dropped",
+        "audit.forgotten", "audit.gap",        "engine.started",  "engine.stopped",
+        "engine.adopted",  "signer.rotated",   "session.started", "session.ended",
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (str_equal(kind, str_from(kinds[i]))) return true;

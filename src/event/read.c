@@ -1,8 +1,8 @@
-/* read.c - an event's JSON to its members, each held to what schemas/event.schema.json says.
+/* read.c - an event's JSON to its members, each checked as schemas/event.schema.json requires.
  *
- * One table, made from event.def, tells each member's name, type and place in the struct; a
- * second gives the narrower shape of those that have one. Members usually come in the table's
- * order, so the search for a name begins where the last one was found. */
+ * One table, made from event.def, has each member's name, type and offset in the struct; a
+ * second has the narrower shape of some members. Members usually come in the table's order, so
+ * the search for a name begins where the last one was found. */
 #include <stddef.h>
 
 #include "base/check.h"
@@ -11,7 +11,8 @@
 #include "event/event.h"
 #include "json/json.h"
 
-enum { CANONICAL_GROWTH = 8 }; /* 1e20 has four bytes and is written with 21; nothing grows more */
+/* 1e20 has four bytes and is written with 21; no other value grows more */
+enum { CANONICAL_GROWTH = 8 };
 
 enum index {
 #define EVENT(name, type) INDEX_##name,
@@ -41,7 +42,7 @@ static const struct member members[] = {
 #undef EVENT
 };
 
-/* What a member may hold beyond its type. */
+/* Restrictions of a member beyond its type. */
 enum shape {
     SHAPE_ANY,  /* TEXT: any text; PLAIN: a short one; JSON: an object */
     SHAPE_NAME, /* at most LIMIT_ID_CHARACTERS characters, not empty */
@@ -51,11 +52,12 @@ enum shape {
     SHAPE_KIND,
     SHAPE_DECISION,
     SHAPE_MODE,
+    SHAPE_PROOF,
     SHAPE_UNIT,     /* a number in [0, 1] */
     SHAPE_POSITIVE, /* a number that is not negative */
     SHAPE_OBJECT_OR_STRING,
     SHAPE_STRING_OR_ARRAY,
-    SHAPE_OBJECT_WITH_NUL, /* what a caller handed on: U+0000 may be in it */
+    SHAPE_OBJECT_WITH_NUL, /* input of a caller: may contain U+0000 */
     SHAPE_OBJECT_OR_STRING_WITH_NUL,
 };
 
@@ -68,8 +70,10 @@ static const enum shape shapes[INDEX_COUNT] = {
     [INDEX_confidence] = SHAPE_UNIT,
     [INDEX_confidence_used] = SHAPE_UNIT,
     [INDEX_context] = SHAPE_OBJECT_OR_STRING_WITH_NUL,
+    [INDEX_conversation_id] = SHAPE_NAME,
     [INDEX_decision] = SHAPE_DECISION,
     [INDEX_event_id] = SHAPE_ID,
+    [INDEX_idempotency_key] = SHAPE_NAME,
     [INDEX_input_hash] = SHAPE_HASH,
     [INDEX_input_salt] = SHAPE_SALT,
     [INDEX_key_id] = SHAPE_ID,
@@ -78,6 +82,7 @@ static const enum shape shapes[INDEX_COUNT] = {
     [INDEX_mode] = SHAPE_MODE,
     [INDEX_output_hash] = SHAPE_HASH,
     [INDEX_policy_digest] = SHAPE_HASH,
+    [INDEX_proof] = SHAPE_PROOF,
     [INDEX_redemption_id] = SHAPE_ID,
     [INDEX_request_id] = SHAPE_ID,
     [INDEX_resolved_by] = SHAPE_NAME,
@@ -89,6 +94,7 @@ static const enum shape shapes[INDEX_COUNT] = {
     [INDEX_scope] = SHAPE_STRING_OR_ARRAY,
     [INDEX_tenant_id] = SHAPE_NAME,
     [INDEX_token_id] = SHAPE_ID,
+    [INDEX_tool_call_id] = SHAPE_NAME,
     [INDEX_trace_id] = SHAPE_ID,
     [INDEX_user_id] = SHAPE_NAME,
 };
@@ -153,6 +159,7 @@ static enum err shape_check(const struct reading *r, struct str text)
 {
     static const char *const decisions[] = {"allow", "deny", "human_review", "compute", NULL};
     static const char *const modes[] = {"live", "dry_run", NULL};
+    static const char *const proofs[] = {"owner", "named", "key", NULL};
     switch (shapes[r->index]) {
     case SHAPE_NAME:
         if (text.size == 0) return member_fault(r, ERR_BAD_VALUE, "must not be empty");
@@ -176,6 +183,9 @@ static enum err shape_check(const struct reading *r, struct str text)
     case SHAPE_MODE:
         if (is_one_of(text, modes)) return ERR_OK;
         return member_fault(r, ERR_BAD_VALUE, "must be live or dry_run");
+    case SHAPE_PROOF:
+        if (is_one_of(text, proofs)) return ERR_OK;
+        return member_fault(r, ERR_BAD_VALUE, "must be owner, named or key");
     default: return ERR_OK;
     }
 }
@@ -210,7 +220,7 @@ static enum err time_member_read(const struct reading *r)
 
 /* ---- numbers ---- */
 
-/* 1e-400: it reads as 0 here, but to PostgreSQL, in the view `events`, it is an error. */
+/* 1e-400 is 0 here, but an error for PostgreSQL in the view `events`. */
 static bool is_too_small(const struct json *v)
 {
     struct str digits = v->raw;
@@ -219,7 +229,7 @@ static bool is_too_small(const struct json *v)
     return false;
 }
 
-/* Whether a double holds the number. */
+/* Whether a double can represent the number. */
 static bool is_double(const struct json *v)
 {
     if (v->number_kind == JSON_INT64) return v->number < 0x1p63 && (int64_t)v->number == v->int64;
@@ -320,7 +330,7 @@ static enum err member_read(const struct reading *r)
     return ERR_INTERNAL;
 }
 
-/* The index of `name`, looked for from `from` on and then from the start; INDEX_COUNT: none. */
+/* The index of `name`, searched from `from` on and then from the start; INDEX_COUNT: none. */
 static enum index member_find(struct str name, enum index from)
 {
     for (unsigned i = 0; i < INDEX_COUNT; i++) {
@@ -330,7 +340,7 @@ static enum index member_find(struct str name, enum index from)
     return INDEX_COUNT;
 }
 
-enum { MEMBER_TOLD_BYTES = 48 }; /* twice that is a field that a fault has room for */
+enum { MEMBER_TOLD_BYTES = 48 }; /* twice this size fits into a fault's field */
 
 static enum err required_check(const struct event *e, struct fault *f)
 {
@@ -352,7 +362,7 @@ static void pointer_put_name(struct buf *pointer, struct str name)
                                                 : str_of(name.bytes + i, 1));
 }
 
-/* A name that is too long for a pointer is told in part, and only in the sentence. */
+/* A name that is too long for a pointer is cut, and only in the text. */
 static enum err unknown_member(struct str name, struct fault *f)
 {
     char field[2 * MEMBER_TOLD_BYTES + 2];
@@ -363,10 +373,10 @@ static enum err unknown_member(struct str name, struct fault *f)
     return fault_set(f, ERR_BAD_VALUE, field, "an event has no member \"%.*s\"", STR_FORMAT(told));
 }
 
-/* ---- names as they are written ---- */
+/* ---- names in their written form ---- */
 
-/* Whether the member's name stands in the text as it is. A text with escapes is never shorter than
- * what it says, so the bytes before its closing quote are there to compare. */
+/* Whether the member's name is written without escapes. A text with escapes is never shorter
+ * than its meaning, so the bytes before its closing quote can be compared. */
 static bool name_is_literal(const struct json *m)
 {
     const char *end = m->raw.bytes;
@@ -397,10 +407,10 @@ static enum err names_check_in(const char *up, const struct json *object, struct
     return ERR_OK;
 }
 
-/* SQLite's JSON functions find a member by its name as it is written. */
+/* SQLite's JSON functions find a member by its name in its written form. */
 static enum err names_check(const struct json *root, struct fault *f)
 {
-    static const char *const objects[] = {"/previous", "/resource", "/would_have"};
+    static const char *const objects[] = {"/notify", "/previous", "/resource", "/would_have"};
     enum err err = names_check_in("", root, f);
     for (size_t i = 0; err == ERR_OK && i < sizeof objects / sizeof *objects; i++) {
         const struct json *object = json_get(root, str_from(objects[i] + 1));
@@ -428,7 +438,7 @@ static enum err members_read(const struct json *object, struct arena *arena, str
 static enum err read_event(struct str text, bool posted, struct arena *arena, struct event *ret,
                            struct fault *f)
 {
-    /* Where U+0000 may stand is a matter of this format, not of member names at any depth. */
+    /* The format decides where U+0000 is allowed, not the names of members at any depth. */
     static const struct json_options options = {.nul_anywhere = true};
     struct json *root;
     if (text.size > LIMIT_EVENT_BYTES)

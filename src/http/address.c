@@ -1,4 +1,4 @@
-/* address.c - reading peers' addresses, and their places. */
+/* address.c - reading peers' addresses, and looking them up. */
 #include "http/address.h"
 
 #include <netdb.h>
@@ -11,7 +11,7 @@ static enum err bad_address(struct str text, struct fault *f)
 {
     struct str shown = shown_address(text);
     return fault_set(f, ERR_BAD_VALUE, "",
-                     "\"%.*s\" is not an address like http://host:port or "
+                     "\"%.*s\" is not an address like http://host:port, https://host:port or "
                      "unix:/path",
                      (int)(shown.size > 100 ? 100 : shown.size), shown.bytes);
 }
@@ -50,8 +50,10 @@ static enum err address_read(struct str text, struct address *ret, struct fault 
         *ret = a;
         return ERR_OK;
     }
-    if (!str_starts(text, STR("http://"))) return bad_address(text, f);
-    struct str rest = str_skip(text, 7), host, port = STR("80");
+    a.is_tls = str_starts(text, STR("https://"));
+    if (!a.is_tls && !str_starts(text, STR("http://"))) return bad_address(text, f);
+    struct str rest = str_skip(text, a.is_tls ? 8 : 7), host;
+    struct str port = a.is_tls ? STR("443") : STR("80");
     if (rest.size > 0 && rest.bytes[rest.size - 1] == '/') rest.size--;
     bool bracketed = str_starts(rest, STR("["));
     size_t end = str_find(rest, bracketed ? ']' : ':');
@@ -93,12 +95,15 @@ static void keep_places(struct http_peer *to, const struct addrinfo *found)
     }
 }
 
-enum err http_peer_read(struct str text, struct http_peer *ret, struct fault *f)
+enum err http_peer_read(struct str text, struct tls *tls, struct http_peer *ret, struct fault *f)
 {
     struct http_peer p = {0};
     const struct address *a = &p.address;
     enum err err = address_read(text, &p.address, f);
     if (err != ERR_OK) return err;
+    if (a->is_tls && tls == NULL)
+        return fault_set(f, ERR_BAD_VALUE, "", "https:// cannot be used here: TLS is not set up");
+    p.tls = a->is_tls ? tls : NULL;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     struct addrinfo *found;

@@ -1,6 +1,7 @@
-/* address.h - where a peer is: "http://host:port", "http://[::1]:port", "unix:/path".
+/* address.h - the address of a peer: "http://host:port", "https://host:port", "http://[::1]:port",
+ * "unix:/path".
  *
- * Nothing here blocks: a name's addresses are asked for by a lookup (base/lookup.h). Any thread. */
+ * Nothing here blocks: a lookup (base/lookup.h) finds the addresses of a name. Any thread. */
 #ifndef HTTP_ADDRESS_H
 #define HTTP_ADDRESS_H
 
@@ -12,10 +13,12 @@
 enum { ADDRESS_HOST = 256, ADDRESS_PLACES = 4 };
 
 struct address {
-    bool is_unix;
+    bool is_unix, is_tls;
     char host[ADDRESS_HOST]; /* or the path; no brackets; NUL-terminated */
     char port[6];
 };
+
+struct tls;
 
 /* One socket address to try. */
 struct place {
@@ -25,23 +28,26 @@ struct place {
 
 struct http_peer {
     struct address address;
-    bool is_fixed; /* its places are known without asking anybody: a number, or a socket's path */
+    struct tls *tls; /* for sessions; NULL: the address is without TLS */
+    /* the socket addresses need no lookup: the host is a number, or the path of a socket */
+    bool is_fixed;
     struct place places[ADDRESS_PLACES];
-    size_t place_count; /* 0: where it is is not known */
+    size_t place_count; /* 0: the addresses are not known yet */
 };
 
-/* With its places where it is fixed. ERR_BAD_VALUE. A trailing `/` is passed over; the port
- * is 80 where none is given. */
-enum err http_peer_read(struct str text, struct http_peer *ret, struct fault *f);
+/* Reads an address, with its socket addresses where they need no lookup. ERR_BAD_VALUE. A
+ * trailing `/` is ignored; the default port is 80, with https 443. `tls` outlives the peer and all
+ * calls to it; NULL: an address with https is ERR_BAD_VALUE. */
+enum err http_peer_read(struct str text, struct tls *tls, struct http_peer *ret, struct fault *f);
 
-/* Asks where a name is; NULL: there is no room for it. */
+/* Starts the lookup of the peer's name; NULL: no memory for it. */
 struct lookup *http_peer_ask(const struct http_peer *p);
-/* Takes the places that a lookup has found, and leaves it; what was first is first again where it
- * is among them. ERR_CLOSED: there is no such host, or nobody has answered yet, and it goes on;
- * the peer stays as it was. */
+/* Takes the addresses that a lookup has found, and frees the lookup. An address that was first
+ * stays first if it is among them. ERR_CLOSED: the name does not exist, or the lookup is still
+ * running; the peer does not change. */
 enum err http_peer_take(struct http_peer *to, struct lookup **l, struct fault *f);
 
-/* Lists `first`, where it is one of its places, before the others: it has answered. Accepts
+/* Puts `first` before the other addresses if it is one of them, because it has answered. Accepts
  * NULL. */
 void http_peer_prefer(struct http_peer *to, const struct place *first);
 

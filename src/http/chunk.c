@@ -25,7 +25,7 @@ enum {
     END_LF,
     DONE,
 
-    LINE_MAX_BYTES = 256, /* of a size with its extensions: nobody sends any */
+    LINE_MAX_BYTES = 256, /* of a size with its extensions: clients do not send any */
     TRAILERS_MAX_BYTES = 4096,
     DIGITS_MAX = 16,
 };

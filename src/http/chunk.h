@@ -3,7 +3,7 @@
  *   chunk   = size [";" extension] CRLF, size bytes, CRLF
  *   body    = chunk*, "0" [";" extension] CRLF, (trailer CRLF)*, CRLF
  *
- * Strict: hexadecimal digits at once followed by CR or `;`, CRLF everywhere, no obs-fold in
+ * Strict: a CR or `;` directly after the hexadecimal digits, CRLF everywhere, no obs-fold in
  * trailers. Extensions and trailers are checked and dropped, and bounded. A pure state machine:
  * bytes may come in any pieces. */
 #ifndef HTTP_CHUNK_H
@@ -20,8 +20,8 @@ struct chunk_decoder {
 
 enum chunk { CHUNK_MORE, CHUNK_DONE, CHUNK_BAD, CHUNK_TOO_LARGE };
 
-/* Reads bytes[*from .. size) and appends what they carry at bytes[*to]; *to <= *from. Both
- * advance. CHUNK_TOO_LARGE as soon as a size says that *to would pass `limit`. */
+/* Reads bytes[*from .. size) and appends the decoded data at bytes[*to]; *to <= *from. Both
+ * advance. CHUNK_TOO_LARGE as soon as a chunk's size would move *to past `limit`. */
 enum chunk chunk_decode(struct chunk_decoder *d, char *bytes, size_t *from, size_t size, size_t *to,
                         size_t limit);
 

@@ -1,4 +1,4 @@
-/* client.c - calls: one at a time on a private loop, or many on a loop of the caller's. */
+/* client.c - calls: one at a time on a private loop, or many on the caller's loop. */
 #include "http/client.h"
 
 #include <errno.h>
@@ -15,12 +15,12 @@
 enum {
     REQUEST_LIMIT_BYTES = 64 << 20,
     FIRST_BYTES = 4096,
-    SLACK_BYTES = 64 << 10, /* chunk framing and what one read brings beyond the body */
+    SLACK_BYTES = 64 << 10, /* chunk framing, and bytes of one read beyond the body */
 };
 
 static void transfer_buffers(struct transfer *t, const struct http_call *call)
 {
-    t->fd = -1;
+    t->wire.fd = -1;
     buf_init(&t->request, FIRST_BYTES, REQUEST_LIMIT_BYTES);
     buf_init(&t->reply, FIRST_BYTES, LIMIT_HEAD_BYTES + call->reply_max + SLACK_BYTES);
 }
@@ -28,15 +28,15 @@ static void transfer_buffers(struct transfer *t, const struct http_call *call)
 /* -- blocking ---------------------------------------------------------------------------- */
 
 struct http_client {
-    /* its places: of the latest lookup, and first the one that answered last */
+    /* its addresses: from the latest lookup, the one that answered last first */
     struct http_peer to;
-    struct lookup *lookup; /* under way, or NULL: it may outlast the call that began it */
+    struct lookup *lookup; /* running, or NULL: it may outlast the call that started it */
     struct loop_fd lookup_watch;
     struct loop_timer lookup_patience;
     struct loop *loop;
-    struct loop_bell bell;
+    struct loop_wakeup wakeup;
     _Atomic bool interrupted;
-    struct transfer transfer; /* holds the latest answer, and its connection where kept */
+    struct transfer transfer; /* holds the latest answer, and its connection if that is kept */
     bool running;
     enum err outcome;
 };
@@ -46,20 +46,21 @@ static struct http_client *client_of(struct transfer *t)
     return link_owner(t, struct http_client, transfer);
 }
 
-/* Only wakes the loop: http_call() looks at the flag after each beat. */
-static void bell_heard(struct loop_bell *b) { (void)b; }
+/* Only wakes the loop: http_call() looks at the flag after each turn. */
+static void wakeup_received(struct loop_wakeup *b) { (void)b; }
 
-enum err http_client_create(struct str address, struct http_client **ret, struct fault *f)
+enum err http_client_create(struct str address, struct tls *tls, struct http_client **ret,
+                            struct fault *f)
 {
     struct http_peer to;
-    enum err err = http_peer_read(address, &to, f);
+    enum err err = http_peer_read(address, tls, &to, f);
     if (err != ERR_OK) return err;
     struct http_client *c = calloc(1, sizeof *c);
     if (c == NULL) return fault_plain(f, ERR_FULL);
     c->to = to;
-    c->transfer.fd = -1;
+    c->transfer.wire.fd = -1;
     c->loop = loop_create();
-    bell_start(c->loop, &c->bell, bell_heard);
+    wakeup_start(c->loop, &c->wakeup, wakeup_received);
     *ret = c;
     return ERR_OK;
 }
@@ -69,7 +70,7 @@ void http_client_destroy(struct http_client *c)
     if (c == NULL) return;
     transfer_fini(&c->transfer);
     lookup_leave(c->lookup);
-    bell_stop(&c->bell);
+    wakeup_stop(&c->wakeup);
     loop_destroy(c->loop);
     free(c);
 }
@@ -77,7 +78,7 @@ void http_client_destroy(struct http_client *c)
 void http_client_interrupt(struct http_client *c)
 {
     atomic_store(&c->interrupted, true);
-    bell_ring(&c->bell);
+    wakeup_send(&c->wakeup);
 }
 
 static void call_done(struct transfer *t, enum err err)
@@ -91,11 +92,11 @@ static enum err interrupted(struct fault *f)
     return fault_set(f, ERR_CLOSED, "", "the call was interrupted");
 }
 
-/* Until what runs is done. ERR_CLOSED: the call was interrupted before. */
+/* Runs the loop until the transfer is done. ERR_CLOSED: the call was interrupted before. */
 static enum err await(struct http_client *c, struct fault *f)
 {
     while (c->running) {
-        loop_beat(c->loop, true);
+        loop_turn(c->loop, true);
         if (!c->running || !atomic_exchange(&c->interrupted, false)) continue;
         c->running = false;
         return interrupted(f);
@@ -138,23 +139,23 @@ static enum err locate(struct http_client *c, uint64_t most_ms, struct fault *f)
 
 /* -- the call -- */
 
-/* The connection of the call before, if nothing has happened on it since: a peer that has
- * closed it, or says what it was not asked, is left. */
-static int kept_connection(struct http_client *c)
+/* The connection of the previous call, if nothing has happened on it since. A connection that
+ * the peer has closed, or on which it sent unrequested bytes, is not used again. */
+static struct wire kept_connection(struct http_client *c)
 {
-    int fd = c->transfer.fd;
-    c->transfer.fd = -1;
-    if (fd < 0) return -1;
+    struct wire w = c->transfer.wire;
+    c->transfer.wire = (struct wire){.fd = -1};
+    if (w.fd < 0) return w;
     char byte;
-    bool quiet = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+    bool quiet = (w.tls == NULL || !tls_has_more(w.tls)) &&
+                 recv(w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
                  (errno == EAGAIN || errno == EWOULDBLOCK);
-    if (quiet) return fd;
-    close(fd);
-    return -1;
+    if (!quiet) wire_close(&w);
+    return w;
 }
 
-/* One attempt over `fd`, or over a new connection. */
-static enum err attempt(struct http_client *c, const struct http_call *call, int fd,
+/* One attempt over `wire` (it is taken), or over a new connection. */
+static enum err attempt(struct http_client *c, const struct http_call *call, struct wire wire,
                         uint64_t until_ns, struct fault *f)
 {
     struct transfer *t = &c->transfer;
@@ -163,19 +164,19 @@ static enum err attempt(struct http_client *c, const struct http_call *call, int
     transfer_buffers(t, call);
     uint64_t most_ms = left_ms(until_ns);
     if (call->silence_ms > 0 && call->silence_ms < most_ms) most_ms = call->silence_ms;
-    enum err err = fd < 0 ? locate(c, most_ms, f) : ERR_OK;
+    enum err err = wire.fd < 0 ? locate(c, most_ms, f) : ERR_OK;
     t->to = c->to;
     if (err == ERR_OK) err = transfer_prepare(t, call, true, f);
     if (err != ERR_OK) {
-        if (fd >= 0) close(fd);
+        wire_close(&wire);
         return err;
     }
     c->running = true;
-    transfer_begin(t, c->loop, fd, (uint32_t)left_ms(until_ns), call_done);
+    transfer_begin(t, c->loop, wire, (uint32_t)left_ms(until_ns), call_done);
     err = await(c, f);
     if (err != ERR_OK) {
         transfer_fini(t);
-        *t = (struct transfer){.fd = -1};
+        *t = (struct transfer){.wire.fd = -1};
         return err;
     }
     if (c->outcome != ERR_OK && f != NULL) *f = t->fault;
@@ -192,14 +193,15 @@ enum err http_call(struct http_client *c, const struct http_call *call, bool aga
 {
     if (atomic_exchange(&c->interrupted, false)) return interrupted(f);
     uint64_t until_ns = world_monotonic_ns() + (uint64_t)call->timeout_ms * 1000000;
-    int kept = kept_connection(c);
+    struct wire kept = kept_connection(c);
     enum err err = attempt(c, call, kept, until_ns, f);
-    bool stale = err == ERR_CLOSED && kept >= 0 && c->transfer.loop != NULL &&
+    bool stale = err == ERR_CLOSED && kept.fd >= 0 && c->transfer.loop != NULL &&
                  !transfer_has_begun_answer(&c->transfer);
-    if (stale && may_repeat(call, again)) err = attempt(c, call, -1, until_ns, f);
+    if (stale && may_repeat(call, again))
+        err = attempt(c, call, (struct wire){.fd = -1}, until_ns, f);
     if (err != ERR_OK) return err;
     transfer_answer(&c->transfer, ret);
-    /* the next connection does not wait for another that is dead */
+    /* the next connection must not also wait for a dead one */
     http_peer_prefer(&c->to, ret->place);
     return ERR_OK;
 }
@@ -249,7 +251,7 @@ http_call_start(struct loop *l, const struct http_peer *to, const struct http_ca
                 void *context)
 {
     struct http_outgoing *o = calloc(1, sizeof *o);
-    check(o != NULL);
+    if (o == NULL) return NULL;
     o->done = done;
     o->context = context;
     struct transfer *t = &o->transfer;
@@ -259,7 +261,7 @@ http_call_start(struct loop *l, const struct http_peer *to, const struct http_ca
     if (err == ERR_OK) err = transfer_prepare(t, call, false, NULL);
     if (err == ERR_OK) err = transfer_own_body(t, NULL);
     if (err == ERR_OK) {
-        transfer_begin(t, l, -1, call->timeout_ms, outgoing_done);
+        transfer_begin(t, l, (struct wire){.fd = -1}, call->timeout_ms, outgoing_done);
     } else {
         t->loop = l;
         t->failed_early = fault_plain(&t->fault, err);

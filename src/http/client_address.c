@@ -13,7 +13,7 @@ struct client_address client_address_ipv4(const void *four_bytes)
     return a;
 }
 
-/* A client of IPv4 has one spelling, also where it came to a socket of IPv6. */
+/* An IPv4 client has one spelling, even if it connected to an IPv6 socket. */
 struct client_address client_address_ipv6(const void *sixteen_bytes)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -68,7 +68,7 @@ bool client_address_equal(const struct client_address *a, const struct client_ad
     return a->kind == b->kind && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-/* ---- whom we trust ---- */
+/* ---- trusted proxies ---- */
 
 static struct str trimmed(struct str text)
 {
@@ -79,7 +79,7 @@ static struct str trimmed(struct str text)
     return text;
 }
 
-/* The bits of `a` from `bits` on are none. */
+/* Whether all bits of `a` from `bits` on are 0. */
 static bool ends_at(const struct client_address *a, unsigned bits)
 {
     for (unsigned at = bits; at < 8 * sizeof a->bytes; at++)
@@ -89,7 +89,7 @@ static bool ends_at(const struct client_address *a, unsigned bits)
 
 static bool network_read(struct str text, struct trusted_network *ret, const char **ret_wrong)
 {
-    *ret_wrong = "is no address or network like 10.0.0.1, 10.0.0.0/8, 2001:db8::/32 or unix";
+    *ret_wrong = "is not an address or network such as 10.0.0.1, 10.0.0.0/8, 2001:db8::/32 or unix";
     *ret = (struct trusted_network){.address = {.kind = CLIENT_UNIX}};
     if (str_equal(text, STR("unix"))) return true;
     size_t slash = str_find(text, '/');
@@ -100,7 +100,7 @@ static bool network_read(struct str text, struct trusted_network *ret, const cha
         bits = given;
     }
     ret->bits = (uint8_t)bits;
-    *ret_wrong = "is an address within its network: the bits behind its mask must be 0";
+    *ret_wrong = "is not the address of a network: the bits after its mask must be 0";
     return ends_at(&ret->address, ret->bits);
 }
 
@@ -113,7 +113,7 @@ enum err trusted_proxies_read(struct str text, struct trusted_proxies *ret, stru
         item = trimmed(item);
         if (t.count == TRUSTED_PROXIES_MAX)
             return fault_set(f, ERR_BAD_VALUE, "",
-                             "http.trusted_proxies: there are more than %d of them",
+                             "http.trusted_proxies: there are more than %d entries",
                              TRUSTED_PROXIES_MAX);
         if (!network_read(item, &t.networks[t.count++], &wrong))
             return fault_set(f, ERR_BAD_VALUE, "", "http.trusted_proxies: \"%.*s\" %s",
@@ -139,7 +139,7 @@ bool trusted_proxies_have(const struct trusted_proxies *t, const struct client_a
 
 /* ---- X-Forwarded-For ---- */
 
-/* Some proxies put the port behind it: "10.0.0.1:80", "[2001:db8::1]:80", "[2001:db8::1]". */
+/* Some proxies add the port: "10.0.0.1:80", "[2001:db8::1]:80", "[2001:db8::1]". */
 static bool forwarded_read(struct str item, struct client_address *ret)
 {
     if (client_address_read(item, ret)) return true;
@@ -162,7 +162,7 @@ static bool forwarded_read(struct str item, struct client_address *ret)
     return client_address_read(host, ret);
 }
 
-/* The last item of *list, which loses it. */
+/* Takes the last item off *list. */
 static struct str take_last(struct str *list)
 {
     size_t from = list->size;
@@ -187,8 +187,8 @@ enum err client_address_forwarded(const struct trusted_proxies *t,
             if (str_equal_ignoring_case(item, STR("unknown"))) return ERR_OK;
             if (!forwarded_read(item, a))
                 return fault_set(f, ERR_BAD_REQUEST, "",
-                                 "X-Forwarded-For: \"%.*s\" is no IP address, and comes from a "
-                                 "proxy of http.trusted_proxies",
+                                 "X-Forwarded-For: \"%.*s\" is not an IP address, and a proxy of "
+                                 "http.trusted_proxies sent it",
                                  (int)(item.size > 60 ? 60 : item.size), item.bytes);
         }
     }

@@ -1,9 +1,9 @@
-/* client_address.h - who a request comes from: the address of its connection, or what a trusted proxy
- * says of it.
+/* client_address.h - the client of a request: the address of its connection, or the address that a
+ * trusted proxy reports.
  *
- * A proxy in front of a program hides its clients. It may tell of them in X-Forwarded-For, or in a
- * PROXY header before the first request (proxy_header.h); both are believed only where the
- * connection comes from an address of http.trusted_proxies, since anybody can send them. Pure but for
+ * A proxy in front of a program hides its clients. It can report them in X-Forwarded-For, or in
+ * a PROXY header before the first request (proxy_header.h). Any client can send both, so they
+ * count only on connections from an address of http.trusted_proxies. Pure but for
  * client_address_of(), any thread. */
 #ifndef HTTP_CLIENT_ADDRESS_H
 #define HTTP_CLIENT_ADDRESS_H
@@ -13,8 +13,8 @@
 
 enum client_kind {
     CLIENT_UNKNOWN, /* the zero value */
-    CLIENT_UNIX,    /* of a Unix socket: clients have no names there */
-    CLIENT_IPV4,    /* the first four bytes; also what is IPv4 mapped into IPv6 */
+    CLIENT_UNIX,    /* a Unix socket: its clients have no addresses */
+    CLIENT_IPV4,    /* the first four bytes; also for IPv4 mapped into IPv6 */
     CLIENT_IPV6
 };
 
@@ -27,11 +27,11 @@ enum { CLIENT_ADDRESS_TEXT = 46 };
 
 /* The other end of an accepted socket. */
 struct client_address client_address_of(int fd);
-/* "10.0.0.1", "2001:db8::1"; no port, no brackets, no zone. False: it is none. */
+/* "10.0.0.1", "2001:db8::1"; no port, no brackets, no zone. False: not an address. */
 bool client_address_read(struct str text, struct client_address *ret);
 struct client_address client_address_ipv4(const void *four_bytes);
 struct client_address client_address_ipv6(const void *sixteen_bytes);
-/* As records have it: "10.0.0.1", "2001:db8::1", "unix"; absent where it is unknown. A view into
+/* The form in records: "10.0.0.1", "2001:db8::1", "unix"; absent if it is unknown. A view into
  * `to`. */
 struct str client_address_text(const struct client_address *a, char to[CLIENT_ADDRESS_TEXT]);
 bool client_address_equal(const struct client_address *a, const struct client_address *b);
@@ -41,22 +41,23 @@ enum { TRUSTED_PROXIES_MAX = 64 };
 struct trusted_proxies {
     struct trusted_network {
         struct client_address address;
-        uint8_t bits; /* of it that count; of CLIENT_UNIX none */
+        uint8_t bits; /* bits of the address that count; unused for CLIENT_UNIX */
     } networks[TRUSTED_PROXIES_MAX];
     size_t count;
-    bool send_proxy_header; /* each connection of theirs begins with one */
+    bool send_proxy_header; /* each connection from them begins with a PROXY header */
 };
 
-/* "10.0.0.0/8, 2001:db8::1, unix"; the empty text is nobody. ERR_BAD_VALUE: what is no address, a
- * network with bits behind its mask, or too many. */
+/* "10.0.0.0/8, 2001:db8::1, unix"; an empty text trusts no address. ERR_BAD_VALUE: an item is
+ * not an address, a network has bits set after its mask, or there are too many items. */
 enum err trusted_proxies_read(struct str text, struct trusted_proxies *ret, struct fault *f);
-/* `t` NULL: nobody is. */
+/* `t` NULL: no address is trusted. */
 bool trusted_proxies_have(const struct trusted_proxies *t, const struct client_address *a);
 
-/* From the connection's address in *a to that of the client: where it is a trusted proxy's, the last
- * address of X-Forwarded-For, and so on to the left, as long as those are trusted proxies', too.
- * Several such headers are one list. "unknown" ends the way: the client is not known any
- * better. ERR_BAD_REQUEST: what a trusted proxy has put there is no address. */
+/* Replaces the connection's address in *a by that of the client. If *a is a trusted proxy, the
+ * last address of X-Forwarded-For replaces it, and so on to the left while the addresses are
+ * trusted proxies. Several such headers are one list. "unknown" ends the search: the client
+ * stays at the last known address. ERR_BAD_REQUEST: a trusted proxy has sent an item that is not
+ * an address. */
 enum err client_address_forwarded(const struct trusted_proxies *t,
                                   const struct http_header *headers, size_t count,
                                   struct client_address *a, struct fault *f);

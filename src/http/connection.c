@@ -1,16 +1,16 @@
 /* connection.c - one client: bytes in, requests to the service, replies out.
  *
- * Everything that happens to a connection ends in one connection_turn(): begin what can be begun,
- * send what may be sent, then settle (what to wait for, whose clock runs, whether to close). The
- * stages are drawn in connection.h.
+ * Everything that happens to a connection ends in one connection_turn(). It begins the requests
+ * that can be begun, sends the output that may be sent, then settles: which events to wait for,
+ * which clock runs, whether to close. connection.h has a diagram of the stages.
  *
  * The usual request costs one recv(), one send() and no allocation: it is read into the server's
- * scratch, parsed and answered there; only a part of a request moves to a buffer of its own. What
- * is ready in one beat is first received, one piece behind the other in the scratch, and then
- * handled: so the kernel's code and ours do not drive each other out of the processor's cache
- * with each request (measured: 3 % of all that a decision costs). A head whose body is still on
- * its way is read again when that is whole, because the bytes have moved by then; where the memo
- * has it, that is a copy (memo.h). */
+ * scratch, parsed and answered there; only an incomplete request moves to its own buffer. All
+ * input that is ready in one turn is first received, one piece after the other in the scratch,
+ * and then handled. So the kernel's code and ours do not evict each other from the processor's
+ * cache with each request (measured: 3 % of the cost of a decision). A head whose body has not
+ * arrived yet is read again when the body is whole, because the bytes have moved by then. If the
+ * memo has the head, reading it is a copy (memo.h). */
 #include "http/connection.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static bool input_is_scratch(const struct http_connection *c)
     return in_scratch(c->server, c->in.bytes);
 }
 
-static void input_drop(struct http_connection *c)
+void connection_drop_input(struct http_connection *c)
 {
     if (!input_is_scratch(c)) pool_give(&c->server->pool, c->in.bytes, c->in.capacity, c->in.used);
     c->in = (struct input){0};
@@ -41,7 +41,7 @@ static bool input_move(struct http_connection *c, size_t capacity)
     next.bytes = pool_take(&c->server->pool, capacity, &next.capacity);
     if (next.bytes == NULL) return false;
     if (next.to > 0) memcpy(next.bytes, c->in.bytes + c->in.from, next.to);
-    input_drop(c);
+    connection_drop_input(c);
     c->in = next;
     return true;
 }
@@ -54,7 +54,7 @@ static size_t input_capacity_max(const struct http_connection *c)
     return c->head_size + (size_t)c->body_max + LIMIT_HEAD_BYTES;
 }
 
-/* A place for the next recv(); false: out of memory. */
+/* Room for the next recv(); false: out of memory. */
 static bool input_prepare(struct http_connection *c)
 {
     struct input *in = &c->in;
@@ -75,12 +75,12 @@ static bool input_prepare(struct http_connection *c)
     return input_move(c, wanted);
 }
 
-/* At the end of a turn: nothing stays in the scratch, and nothing empty is held. */
+/* At the end of a turn: no input stays in the scratch, and no empty buffer is held. */
 static bool input_settle(struct http_connection *c)
 {
     if (c->in.bytes == NULL) return true;
     if (input_size(c) == 0)
-        input_drop(c);
+        connection_drop_input(c);
     else if (input_is_scratch(c))
         return input_move(c, input_size(c));
     return true;
@@ -105,13 +105,25 @@ static void connection_break(struct http_connection *c)
     server_queue_work(c);
 }
 
+static ssize_t put_bytes(struct http_connection *c, const char *from, size_t size)
+{
+    if (c->tls != NULL) return tls_write(c->tls, from, size);
+    return send(c->watch.fd, from, size, MSG_NOSIGNAL);
+}
+
+static ssize_t get_bytes(struct http_connection *c, char *to, size_t size)
+{
+    if (c->tls != NULL) return tls_read(c->tls, to, size);
+    return recv(c->watch.fd, to, size, 0);
+}
+
 void connection_send(struct http_connection *c)
 {
     if (c->broken) return;
     c->write_blocked = false;
     size_t open;
     while ((open = output_open(&c->out)) > 0) {
-        ssize_t sent = send(c->watch.fd, c->out.bytes + c->out.from, open, MSG_NOSIGNAL);
+        ssize_t sent = put_bytes(c, c->out.bytes + c->out.from, open);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             c->write_blocked = true;
@@ -122,21 +134,42 @@ void connection_send(struct http_connection *c)
             return;
         }
         output_sent(&c->out, &c->server->pool, (size_t)sent);
-        if (c->phase == PHASE_WRITE) c->phase_restart = true; /* its clock asks for progress */
+        /* the write clock measures progress */
+        if (c->phase == PHASE_WRITE) c->phase_restart = true;
     }
 }
 
-static void put_reply(struct http_connection *c, const struct http_reply *r, bool last)
+/* There is no memory for the answer. If no other output has to leave first, the client gets a
+ * short 503; otherwise its connection ends. */
+static void put_nothing(struct http_connection *c)
+{
+#define NO_MEMORY_BODY                                                                             \
+    "{\"code\":\"overloaded\",\"error\":\"there is no memory for this request now; try again later\"}"
+    static const char head[] = "HTTP/1.1 503 Service Unavailable\r\n"
+                               "Content-Type: application/json\r\n"
+                               "Retry-After: 1\r\n"
+                               "Connection: close\r\n"
+                               "Content-Length: 88\r\n\r\n" NO_MEMORY_BODY;
+    enum { BODY_BYTES = sizeof NO_MEMORY_BODY - 1, ALL_BYTES = sizeof head - 1 };
+    _Static_assert(BODY_BYTES == 88, "Content-Length is the body's");
+    size_t size = c->head_only ? ALL_BYTES - BODY_BYTES : ALL_BYTES;
+    if (output_pending(&c->out) > 0 || put_bytes(c, head, size) != (ssize_t)size)
+        connection_break(c);
+}
+
+/* False: the reply could not be put, and the connection is broken. */
+static bool put_reply(struct http_connection *c, const struct http_reply *r, bool last)
 {
     struct http_server *s = c->server;
     char *to = output_room(&c->out, &s->pool, reply_bytes_max(r));
     if (to == NULL) {
-        connection_break(c);
-        return;
+        put_nothing(c);
+        return false;
     }
     enum persistence persistence = last ? PERSIST_NOT : c->http_1_0 ? PERSIST_SAID : PERSIST;
     char *end = reply_write(r, c->head_only, persistence, server_date(s), to);
     output_wrote(&c->out, (size_t)(end - to));
+    return true;
 }
 
 void connection_reply(struct http_connection *c, const struct http_reply *r)
@@ -144,13 +177,13 @@ void connection_reply(struct http_connection *c, const struct http_reply *r)
     struct http_server *s = c->server;
     check(c->stage == STAGE_HAND || c->stage == STAGE_DEFERRED);
     bool last = r->close || c->close_after || !c->keep_alive || s->draining;
-    if (output_wait(&c->out, r->gate, s->reached)) {
-        if (!link_is_on(&c->gate_link)) server_gate(c);
+    if (output_wait(&c->out, r->barrier, s->reached)) {
+        if (!link_is_on(&c->barrier_link)) server_barrier(c);
     } else {
         check(s->waiting > 0);
         s->waiting--;
     }
-    put_reply(c, r, last);
+    if (!put_reply(c, r, last)) last = c->linger = true;
     c->stage = last ? STAGE_CLOSING : STAGE_HEAD;
     if (c->close_after) c->linger = true;
 }
@@ -164,7 +197,7 @@ static void hand_begin(struct http_connection *c, bool close_after)
     c->server->waiting++;
 }
 
-/* For the answer: what its head says, where that was read (an X-Request-ID to echo). */
+/* The head of the request, for the answer (an X-Request-ID to echo), if it could be read. */
 static void exchange_find(struct http_connection *c)
 {
     struct fault ignored;
@@ -175,7 +208,7 @@ static void exchange_find(struct http_connection *c)
         request_blank(c);
 }
 
-/* A refusal; `whole` is the request's size where all of it is there, else 0. */
+/* A refusal; `whole` is the request's size if all of it has arrived, else 0. */
 static void refuse(struct http_connection *c, const struct fault *f, size_t whole)
 {
     struct http_server *s = c->server;
@@ -191,20 +224,21 @@ void connection_refuse(struct http_connection *c, const struct fault *f) { refus
 static bool refuse_plainly(struct http_connection *c, enum err err)
 {
     struct fault f;
-    fault_plain(&f, err);
+    (void)fault_plain(&f, err);
     c->server->understood = NULL;
     refuse(c, &f, 0);
     return false;
 }
 
-/* What is refused by its head alone may go on living where its body is there to be skipped. */
+/* A connection whose request is refused by its head alone may stay open if the body has arrived
+ * and can be skipped. */
 static void refuse_head(struct http_connection *c, const struct fault *f)
 {
     bool whole = c->framed && !c->chunked && input_size(c) - c->head_size >= c->length;
     refuse(c, f, whole ? c->head_size + (size_t)c->length : 0);
 }
 
-/* False: more of the head is to come, or it was refused. */
+/* False: the head is incomplete, or it was refused. */
 static bool find_head_end(struct http_connection *c, const char *bytes, size_t size,
                           size_t *ret_head_size)
 {
@@ -223,7 +257,7 @@ static bool find_head_end(struct http_connection *c, const char *bytes, size_t s
     return true;
 }
 
-/* False: more of it is to come, or it was refused. */
+/* False: it is incomplete, or it was refused. */
 static bool take_proxy_header(struct http_connection *c)
 {
     size_t size = 0;
@@ -235,17 +269,20 @@ static bool take_proxy_header(struct http_connection *c)
         char text[CLIENT_ADDRESS_TEXT];
         struct str proxy = client_address_text(&c->client, text);
         struct fault f;
-        fault_set(&f, ERR_BAD_REQUEST, "",
-                  "the PROXY header of %.*s %s: http.proxy_protocol is on, so that each connection "
-                  "from an address of http.trusted_proxies begins with one",
-                  STR_FORMAT(proxy), wrong);
+        (void)fault_set(
+            &f, ERR_BAD_REQUEST, "",
+            "the PROXY header of %.*s %s: http.proxy_protocol is on, so each connection "
+            "from an address of http.trusted_proxies must begin with one",
+            STR_FORMAT(proxy), wrong);
         c->server->understood = NULL;
         refuse(c, &f, 0);
         return false;
     }
     c->awaits_proxy_header = false;
     input_consume(c, size);
-    return true;
+    if (c->secure == SECURE_NOT) return true;
+    c->server->secure_begin(c); /* after it no turn has to do with this connection */
+    return false;
 }
 
 static bool take_head(struct http_connection *c)
@@ -253,7 +290,7 @@ static bool take_head(struct http_connection *c)
     if (c->awaits_proxy_header) return take_proxy_header(c);
     const char *bytes = c->in.bytes + c->in.from;
     size_t size = input_size(c), head_size;
-    /* RFC 9112 2.2: one empty line before a request is forgiven. */
+    /* RFC 9112 2.2: a server ignores one empty line before a request. */
     if (!c->skipped_blank_line && bytes[0] == '\r' && (size == 1 || bytes[1] == '\n')) {
         if (size == 1) return false;
         c->in.from += 2;
@@ -271,7 +308,7 @@ static bool take_head(struct http_connection *c)
     return true;
 }
 
-/* The bytes may have moved, or another connection's request was looked at since. */
+/* The bytes may have moved, or the head of another connection was read in the meantime. */
 static bool understand_again(struct http_connection *c)
 {
     struct fault f;
@@ -281,8 +318,8 @@ static bool understand_again(struct http_connection *c)
     return false;
 }
 
-/* Before a body is waited for, the service may say no, and a client that asked first is told to go
- * on. */
+/* Before the connection waits for a body, the service may refuse the request. A client that sent
+ * Expect gets 100 Continue. */
 static void announce(struct http_connection *c)
 {
     struct http_server *s = c->server;
@@ -291,7 +328,7 @@ static void announce(struct http_connection *c)
         if (!understand_again(c)) return;
         hand_begin(c, true);
         bool admitted = s->service.admit(s->service.context, &s->exchange);
-        check(c->stage != STAGE_DEFERRED);
+        check(c->stage != STAGE_DEFERRED && c->stage != STAGE_PARKED);
         if (c->stage != STAGE_HAND) {
             input_consume(c, input_size(c));
             return;
@@ -312,8 +349,8 @@ static void announce(struct http_connection *c)
     }
 }
 
-/* Strangers may have half of what all connections hold together, so that what they never end keeps
- * nobody's answer from leaving. */
+/* Clients without a credential may use half of the memory that all connections hold together, so
+ * that their unfinished requests cannot block the answers of other clients. */
 static bool holds_too_much(const struct http_connection *c)
 {
     const struct http_server *s = c->server;
@@ -322,7 +359,7 @@ static bool holds_too_much(const struct http_connection *c)
     return s->pool.large_bytes + (input_is_scratch(c) ? input_size(c) : 0) > most;
 }
 
-/* The body has not wholly arrived. */
+/* The body is incomplete. */
 static bool await_body(struct http_connection *c)
 {
     if (!c->announced) announce(c);
@@ -343,6 +380,7 @@ static bool hand_over(struct http_connection *c, struct str body, size_t whole)
     hand_begin(c, false);
     s->service.handle(s->service.context, &s->exchange);
     check(c->stage != STAGE_HAND);
+    if (c->stage == STAGE_PARKED) return false; /* the input stays */
     input_consume(c, whole);
     return true;
 }
@@ -372,7 +410,7 @@ static bool take_body(struct http_connection *c)
 static bool may_begin(const struct http_connection *c)
 {
     return !c->server->held && output_pending(&c->out) < OUT_PAUSE_BYTES &&
-           output_has_gate_room(&c->out);
+           output_has_barrier_room(&c->out);
 }
 
 static void hold_back(struct http_connection *c)
@@ -381,11 +419,20 @@ static void hold_back(struct http_connection *c)
     if (!link_is_on(&c->work_link)) list_append(&c->server->held_back, &c->work_link);
 }
 
-/* Begins every request that is there and may be begun. */
+static bool is_receiving(const struct http_connection *c)
+{
+    return c->stage == STAGE_HEAD || c->stage == STAGE_BODY;
+}
+
+/* Begins every request that is complete and may be begun. */
 static void advance(struct http_connection *c)
 {
     c->blocked = false;
-    while ((c->stage == STAGE_HEAD || c->stage == STAGE_BODY) && input_size(c) > 0 && !c->broken) {
+    if (c->starved && is_receiving(c) && may_begin(c)) {
+        c->starved = false;
+        (void)refuse_plainly(c, ERR_OVERLOADED);
+    }
+    while (is_receiving(c) && input_size(c) > 0 && !c->broken) {
         if (!may_begin(c)) {
             c->blocked = true;
             if (c->server->held) hold_back(c);
@@ -401,11 +448,14 @@ static void advance(struct http_connection *c)
 static void watch(struct http_connection *c)
 {
     int events = 0;
-    /* Behind a request that is not answered yet, or may not be begun, one more buffer may fill. */
+    /* Behind a request that is not answered yet, or may not be begun, the client may fill one
+     * more buffer. */
     bool room = input_size(c) < POOL_BYTES || (c->stage == STAGE_BODY && !c->blocked);
     if (!c->ended && !c->paused && c->stage != STAGE_CLOSING && room) events |= LOOP_READ;
     if (c->write_blocked) events |= LOOP_WRITE;
     loop_fd_change(c->server->loop, &c->watch, events);
+    /* the socket does not become ready for bytes that TLS has read already */
+    if (c->tls != NULL && (events & LOOP_READ) && tls_has_more(c->tls)) server_queue_work(c);
 }
 
 static enum phase phase_of(const struct http_connection *c)
@@ -425,16 +475,17 @@ static void settle(struct http_connection *c)
     server_phase(c, phase_of(c));
 }
 
-/* Our side ends; what the client still sends is dropped until it ends its own, because closing
- * with unread bytes resets the connection and may destroy the answer on its way. */
+/* Shuts down our side; input is dropped until the client closes its side. Closing with unread
+ * bytes would reset the connection, and the client might lose the answer that is under way. */
 static void linger(struct http_connection *c)
 {
+    if (c->tls != NULL) tls_shut(c->tls);
     shutdown(c->watch.fd, SHUT_WR);
     c->stage = STAGE_LINGER;
     settle(c);
 }
 
-/* A socket both of whose sides are gone, as against one whose client only stopped sending. */
+/* Whether both sides of the socket are closed, as opposed to a client that only stopped sending. */
 static bool is_hung_up(const struct http_connection *c)
 {
     struct pollfd p = {.fd = c->watch.fd};
@@ -443,10 +494,10 @@ static bool is_hung_up(const struct http_connection *c)
 
 static void find_out_ended(struct http_connection *c)
 {
-    if (c->stage == STAGE_DEFERRED && is_hung_up(c)) c->broken = true;
-    if ((c->stage == STAGE_HEAD || c->stage == STAGE_BODY) && !c->blocked) {
+    if ((c->stage == STAGE_DEFERRED || c->stage == STAGE_PARKED) && is_hung_up(c)) c->broken = true;
+    if (is_receiving(c) && !c->blocked) {
         c->stage = STAGE_CLOSING;
-        input_drop(c);
+        connection_drop_input(c);
     }
 }
 
@@ -467,12 +518,17 @@ void connection_turn(struct http_connection *c)
         return;
     }
     if (done && c->stage == STAGE_CLOSING) {
-        input_drop(c);
+        connection_drop_input(c);
         linger(c);
         return;
     }
     if (!input_settle(c)) {
-        connection_free(c);
+        if (!is_receiving(c) || !may_begin(c)) {
+            connection_free(c);
+            return;
+        }
+        (void)refuse_plainly(c, ERR_OVERLOADED); /* no input is left after it */
+        connection_turn(c);
         return;
     }
     settle(c);
@@ -482,28 +538,29 @@ void connection_eased(struct http_connection *c)
 {
     if (c->broken || c->blocked || c->ended || c->stage == STAGE_CLOSING || c->server->draining)
         server_queue_work(c);
-    else if (c->stage == STAGE_HEAD || c->stage == STAGE_BODY)
+    else if (is_receiving(c))
         settle(c);
 }
 
-/* True: nothing more will come. */
+/* True: no more input will come. */
 static bool drop_input(struct http_connection *c)
 {
     struct http_server *s = c->server;
     char *to = s->scratch + s->scratch_used;
     ssize_t got = recv(c->watch.fd, to, SCRATCH_BYTES - s->scratch_used, 0);
-    if (got > 0) memory_wipe(to, (size_t)got); /* requests that nobody answers any more */
+    if (got > 0) memory_wipe(to, (size_t)got); /* requests that no client waits for any more */
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 static void receive(struct http_connection *c)
 {
     if (!input_prepare(c)) {
-        c->broken = true;
+        c->starved = is_receiving(c) && may_begin(c);
+        c->broken = !c->starved;
         return;
     }
     struct input *in = &c->in;
-    ssize_t got = recv(c->watch.fd, in->bytes + in->to, in->capacity - in->to, 0);
+    ssize_t got = get_bytes(c, in->bytes + in->to, in->capacity - in->to);
     if (got > 0) {
         in->to += (size_t)got;
         if (in->used < in->to) in->used = in->to;
@@ -513,15 +570,27 @@ static void receive(struct http_connection *c)
         c->broken = true;
 }
 
-/* What lies in the scratch waits there for the turns of all that arrived in this beat. The next
- * read goes behind it, so the place that it was given ends with it. */
+void connections_arrived(void *server)
+{
+    struct http_server *s = server;
+    while (!list_is_empty(&s->arrived)) {
+        struct http_connection *c =
+            link_owner(s->arrived.head.next, struct http_connection, arrived_link);
+        connection_turn(c); /* which removes it from the list */
+    }
+    memory_wipe(s->scratch, s->scratch_used);
+    s->scratch_used = 0;
+}
+
+/* Input in the scratch waits there for the turns of all connections with input in this turn. The
+ * next read goes behind it, so the buffer that was lent for it is no longer this connection's. */
 static void arrive(struct http_connection *c)
 {
     struct http_server *s = c->server;
     s->scratch_used += c->in.to;
     c->in.capacity = c->in.to;
     if (!link_is_on(&c->arrived_link)) list_append(&s->arrived, &c->arrived_link);
-    if (s->scratch_used > SCRATCH_BYTES / 2) server_arrived(s);
+    if (s->scratch_used > SCRATCH_BYTES / 2) connections_arrived(s);
 }
 
 void connection_ready(struct loop_fd *w, int events)
@@ -532,7 +601,7 @@ void connection_ready(struct loop_fd *w, int events)
         return;
     }
     if ((events & LOOP_READ) && c->server->held) {
-        c->blocked = true; /* what has come was in time, and is ours to read: no clock runs */
+        c->blocked = true; /* the input came in time and has yet to be read: no clock runs */
         hold_back(c);
         settle(c);
         events &= ~LOOP_READ;
@@ -544,6 +613,16 @@ void connection_ready(struct loop_fd *w, int events)
     if (events & LOOP_READ) receive(c);
     if (input_is_scratch(c))
         arrive(c);
+    else
+        connection_turn(c);
+}
+
+void connection_work(struct http_connection *c)
+{
+    bool more =
+        c->tls != NULL && !c->broken && (c->watch.events & LOOP_READ) && tls_has_more(c->tls);
+    if (more)
+        connection_ready(&c->watch, LOOP_READ);
     else
         connection_turn(c);
 }

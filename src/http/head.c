@@ -1,14 +1,15 @@
-/* head.c - llhttp in strict mode, and what it lets pass.
+/* head.c - llhttp in strict mode, and the checks that it lacks.
  *
  * llhttp is given a whole head at once and nothing after it: bodies are framed by the caller
- * (Content-Length by counting, chunks by chunk.c), because then every view lies in one piece and
- * each line that decides about framing is checked in one place. Compared with feeding llhttp as
- * bytes arrive this costs one memchr() per line and saves all state between reads.
+ * (Content-Length by counting, chunks by chunk.c). So every view lies in one piece, and each line
+ * that decides about framing is checked in one place. Compared with feeding llhttp as bytes arrive,
+ * this costs one memchr() per line and saves all state between reads.
  *
- * What strict llhttp 8.1 accepts and we refuse: a bare LF after the request line or before the
- * body, obs-fold (RFC 9112 5.2), an empty header name, several blanks around the target, RTSP
- * and ICE versions, HTTP/0.9, a Host that is none (host.c), two Hosts, a transfer coding beside
- * chunked, chunked in HTTP/1.0. Connection is read here, since llhttp knows no tab in its list. */
+ * Strict llhttp 8.1 accepts the following, and we refuse it: a bare LF after the request line or
+ * before the body, obs-fold (RFC 9112 5.2), an empty header name, several blanks around the
+ * target, RTSP and ICE versions, HTTP/0.9, a malformed Host (host.c), two Hosts, a transfer
+ * coding beside chunked, chunked in HTTP/1.0, two lines of a header that has one value. Connection
+ * is read here, since llhttp accepts no tab in its list. */
 #include "http/head.h"
 
 #include <llhttp.h>
@@ -22,7 +23,7 @@ enum head_state head_scan(struct head_scan *h, const char *bytes, size_t size, s
         const char *lf = memchr(bytes + h->seen, '\n', size - h->seen);
         if (lf == NULL) {
             h->seen = (uint32_t)size;
-            /* Whoever speaks another protocol (TLS, say) is told so at once. */
+            /* A client of another protocol (TLS, for example) is refused at once. */
             if (h->lines == 0 && size > 0 && (bytes[0] < 'A' || bytes[0] > 'Z')) return SCAN_BAD;
             return SCAN_MORE;
         }
@@ -47,7 +48,7 @@ static size_t size_before_blanks(const char *bytes, size_t size)
     return size;
 }
 
-/* What llhttp reports, gathered. */
+/* The values that llhttp reports, gathered. */
 struct reading {
     struct head *head;
     struct str url;
@@ -73,7 +74,8 @@ static int on_field(llhttp_t *p, const char *at, size_t size)
     return 0;
 }
 
-/* Called once more, with nothing, for a value whose trailing blanks were left out. */
+/* llhttp calls this once more, with an empty text, for a value whose trailing blanks were left
+ * out. */
 static int on_value(llhttp_t *p, const char *at, size_t size)
 {
     struct reading *r = p->data;
@@ -95,14 +97,14 @@ static const llhttp_settings_t settings = {
     .on_headers_complete = on_head_complete,
 };
 
-/* The blanks and tabs that end a header's line are no part of its value (RFC 9110, 5.5), but llhttp
- * takes a tab behind the values that it reads itself for a part of these. Where a head has a tab,
- * each line is given to it without what ends it. */
+/* The blanks and tabs that end a header's line are not part of its value (RFC 9110, 5.5). But
+ * llhttp counts a trailing tab as part of the values that it reads itself. If a head has a tab,
+ * each line is given to llhttp without its trailing blanks. */
 static llhttp_errno_t read_head(llhttp_t *p, const char *bytes, size_t size)
 {
     if (memchr(bytes, '\t', size) == NULL) return llhttp_execute(p, bytes, size);
     const char *end = bytes + size, *lf = memchr(bytes, '\n', size);
-    size_t first = lf == NULL ? size : (size_t)(lf + 1 - bytes); /* none to pass over there */
+    size_t first = lf == NULL ? size : (size_t)(lf + 1 - bytes); /* no trailing blanks there */
     llhttp_errno_t outcome = llhttp_execute(p, bytes, first);
     const char *from = bytes + first;
     while (outcome == HPE_OK && from < end) {
@@ -117,18 +119,18 @@ static llhttp_errno_t read_head(llhttp_t *p, const char *bytes, size_t size)
     return outcome;
 }
 
-/* llhttp knew no such method: is it one that we do not have, or not a method at all? */
+/* llhttp does not know the method: either we do not support it, or it is not a method. */
 static enum err judge_method(const char *bytes, size_t size, struct fault *f)
 {
     size_t at = 0;
     while (at < size && byte_is_token(bytes[at])) at++;
     if (at > 0 && at < size && bytes[at] == ' ')
-        return fault_set(f, ERR_NOT_IMPLEMENTED, "", "the method %.*s is not known here",
+        return fault_set(f, ERR_NOT_IMPLEMENTED, "", "the method %.*s is not supported",
                          (int)(at > 40 ? 40 : at), bytes);
     return fault_set(f, ERR_BAD_REQUEST, "", "the request line does not begin with a method");
 }
 
-/* Exactly one blank on either side of the target and a version of the right form. */
+/* Exactly one blank on either side of the target, and a version of the right form. */
 static enum err judge_request_line(const char *bytes, size_t size, const struct reading *r,
                                    struct head *h, struct fault *f)
 {
@@ -148,11 +150,15 @@ static enum err judge_request_line(const char *bytes, size_t size, const struct 
     return ERR_OK;
 }
 
-/* The headers that frame and steer a message, found by length first: most need one comparison. */
+/* The headers that frame and steer a message, by length first: most need one comparison. */
 struct special {
     unsigned hosts, lengths, codings;
     struct str host, length, coding;
+    struct str idempotency_key, request_id;
     bool says_close, says_keep_alive;
+    /* The first header that has one value and two lines, by its usual spelling. A proxy, or we,
+     * might use either line. */
+    const char *repeated;
 };
 
 static bool named(struct str name, const char *lower)
@@ -162,7 +168,7 @@ static bool named(struct str name, const char *lower)
     return true;
 }
 
-/* Connection is a list (RFC 9110, 5.6.1 and 7.6.1), and several lines of it are one. */
+/* Connection is a list (RFC 9110, 5.6.1 and 7.6.1); several Connection lines are one list. */
 static void read_connection(struct special *s, struct str value)
 {
     struct str option;
@@ -174,6 +180,15 @@ static void read_connection(struct special *s, struct str value)
     }
 }
 
+/* A header that has one value. */
+static void read_single(struct special *s, const char *name, struct str value, struct str *to)
+{
+    if (str_is_absent(*to))
+        *to = value;
+    else if (s->repeated == NULL)
+        s->repeated = name;
+}
+
 static void find_special(struct head *h, struct special *s)
 {
     for (size_t i = 0; i < h->field_count; i++) {
@@ -183,21 +198,27 @@ static void find_special(struct head *h, struct special *s)
             if (named(name, "host")) s->hosts++, s->host = value;
             break;
         case 6:
-            if (str_is_absent(h->expect) && named(name, "expect")) h->expect = value;
+            if (named(name, "expect")) read_single(s, "Expect", value, &h->expect);
             break;
         case 10:
             if (named(name, "connection")) read_connection(s, value);
             break;
         case 12:
-            if (str_is_absent(h->content_type) && named(name, "content-type"))
-                h->content_type = value;
+            if (named(name, "content-type"))
+                read_single(s, "Content-Type", value, &h->content_type);
+            else if (named(name, "x-request-id"))
+                read_single(s, "X-Request-ID", value, &s->request_id);
             break;
         case 14:
             if (named(name, "content-length")) s->lengths++, s->length = value;
             break;
+        case 15:
+            if (named(name, "idempotency-key"))
+                read_single(s, "Idempotency-Key", value, &s->idempotency_key);
+            break;
         case 16:
-            if (str_is_absent(h->content_encoding) && named(name, "content-encoding"))
-                h->content_encoding = value;
+            if (named(name, "content-encoding"))
+                read_single(s, "Content-Encoding", value, &h->content_encoding);
             break;
         case 17:
             if (named(name, "transfer-encoding")) s->codings++, s->coding = value;
@@ -210,12 +231,13 @@ static void find_special(struct head *h, struct special *s)
 static enum err fault_ambiguous(struct fault *f)
 {
     return fault_set(f, ERR_BAD_REQUEST, "",
-                     "Content-Length and Transfer-Encoding: one of them, and once");
+                     "Content-Length and Transfer-Encoding: send only one of them, and only once");
 }
 
 static enum err fault_coding(struct fault *f)
 {
-    return fault_set(f, ERR_NOT_IMPLEMENTED, "", "chunked is the only transfer coding known here");
+    return fault_set(f, ERR_NOT_IMPLEMENTED, "",
+                     "chunked is the only transfer coding that is supported");
 }
 
 static enum err judge_llhttp(const char *bytes, size_t size, const struct reading *r, llhttp_t *p,
@@ -232,18 +254,18 @@ static enum err judge_llhttp(const char *bytes, size_t size, const struct readin
         return s.codings > 1 || s.lengths > 0 ? fault_ambiguous(f) : fault_coding(f);
     case HPE_INVALID_URL:
         return fault_set(f, ERR_BAD_REQUEST, "",
-                         "the request target has a byte that none may have");
+                         "the request target has a byte that is not allowed there");
     case HPE_UNEXPECTED_CONTENT_LENGTH: return fault_ambiguous(f);
     case HPE_INVALID_CONTENT_LENGTH:
         return fault_set(f, ERR_BAD_REQUEST, "", "Content-Length is not a number of bytes");
     case HPE_INVALID_HEADER_TOKEN:
-        return fault_set(f, ERR_BAD_REQUEST, "", "a header has a byte that none may have");
+        return fault_set(f, ERR_BAD_REQUEST, "", "a header has a byte that is not allowed there");
     default: return fault_plain(f, ERR_BAD_REQUEST);
     }
 }
 
-/* RFC 9112 6: what the body's length is. Anything that two readers could read in two ways is
- * refused, because that is how requests are smuggled. */
+/* RFC 9112 6: the length of the body. A head that two readers could read in two ways is refused,
+ * because request smuggling relies on such heads. */
 static enum err judge_framing(struct head *h, const struct special *s, struct fault *f)
 {
     if (s->lengths > 1 || s->codings > 1 || (s->lengths > 0 && s->codings > 0))
@@ -283,12 +305,12 @@ enum err head_parse_request(const char *bytes, size_t size, struct head *ret, st
     parser.data = &r;
     llhttp_errno_t outcome = read_head(&parser, bytes, size);
 
-    /* The line first: a fault in it explains what llhttp stumbled over later. */
+    /* The line first: a fault in it explains a later error of llhttp. */
     if (!str_is_absent(r.url)) {
         enum err err = judge_request_line(bytes, size, &r, ret, f);
         if (err != ERR_OK) return err;
     }
-    /* An offer to upgrade is not taken up; the request is answered as HTTP/1.1. */
+    /* An offer to upgrade is ignored; the request is answered as HTTP/1.1. */
     if (outcome != HPE_OK && outcome != HPE_PAUSED_UPGRADE)
         return judge_llhttp(bytes, size, &r, &parser, f);
     if (str_is_absent(r.url)) return fault_plain(f, ERR_BAD_REQUEST);
@@ -300,7 +322,9 @@ enum err head_parse_request(const char *bytes, size_t size, struct head *ret, st
         return fault_set(f, ERR_BAD_REQUEST, "", "Host is missing");
     const char *wrong = host_judge(s.host);
     if (wrong != NULL)
-        return fault_set(f, ERR_BAD_REQUEST, "", "Host %s: it is host or host:port", wrong);
+        return fault_set(f, ERR_BAD_REQUEST, "", "Host %s: expected host or host:port", wrong);
+    if (s.repeated != NULL)
+        return fault_set(f, ERR_BAD_HEADER, "", "%s: is given twice; send it once", s.repeated);
     ret->keep_alive = keeps_alive(&s, ret->minor);
     return judge_framing(ret, &s, f);
 }
@@ -321,7 +345,7 @@ enum err head_parse_answer(const char *bytes, size_t size, struct head *ret, str
     if (parser.http_major != 1 || parser.http_minor > 1)
         return fault_set(f, ERR_BAD_REQUEST, "", "the answer's version is not HTTP/1.0 or 1.1");
     if (parser.status_code < 100 || parser.status_code > 599)
-        return fault_set(f, ERR_BAD_REQUEST, "", "the answer's status %d is none of HTTP",
+        return fault_set(f, ERR_BAD_REQUEST, "", "the answer's status %d is not an HTTP status",
                          (int)parser.status_code);
 
     ret->status = parser.status_code;

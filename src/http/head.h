@@ -1,16 +1,16 @@
 /* head.h - the head of an HTTP/1 message: from bytes to views. The only door to llhttp.
  *
- * head_scan() finds where a head ends, as its bytes arrive, and refuses what llhttp lets pass:
- * bare LF, obs-fold, empty header names. head_parse_request() and head_parse_answer() then read
- * a whole head in one go, so that no view ever spans two reads. Nothing is copied, nothing is
- * allocated, no I/O. Pure, any thread. */
+ * head_scan() finds where a head ends, as its bytes arrive, and refuses bare LF, obs-fold and
+ * empty header names, which llhttp accepts. head_parse_request() and head_parse_answer() then
+ * read a whole head in one go, so that no view ever spans two reads. Nothing is copied, nothing
+ * is allocated, no I/O. Pure, any thread. */
 #ifndef HTTP_HEAD_H
 #define HTTP_HEAD_H
 
 #include "base/fault.h"
 #include "http/header.h"
 
-/* Where the scan of one head stands; zeroed before each head. */
+/* The state of the scan of one head; zeroed before each head. */
 struct head_scan {
     uint32_t line;  /* where the current line begins */
     uint32_t seen;  /* bytes looked at */
@@ -27,7 +27,7 @@ struct head {
     struct str method, target; /* of a request */
     int status;                /* of an answer */
     int minor;                 /* HTTP/1.x: 0 or 1 */
-    bool keep_alive;           /* what version and Connection say together */
+    bool keep_alive;           /* from the version and Connection */
     bool chunked;
     bool has_length;
     uint64_t length;                                   /* Content-Length, where has_length */
@@ -36,12 +36,13 @@ struct head {
     size_t field_count;
 };
 
-/* ERR_BAD_REQUEST, ERR_HEADERS_TOO_LARGE (more than HTTP_HEADERS_MAX), ERR_NOT_IMPLEMENTED
- * (method or transfer coding), ERR_VERSION_UNSUPPORTED; f says more. What was read before the
- * fault is in *ret all the same, for those who report it. */
+/* ERR_BAD_REQUEST, ERR_BAD_HEADER (a header that has one value is given twice),
+ * ERR_HEADERS_TOO_LARGE (more than HTTP_HEADERS_MAX), ERR_NOT_IMPLEMENTED (method or transfer
+ * coding), ERR_VERSION_UNSUPPORTED; f has the details. The part that was
+ * read before the fault is in *ret, for reports about it. */
 enum err head_parse_request(const char *bytes, size_t size, struct head *ret, struct fault *f);
 
-/* The same for an answer's head; ERR_BAD_REQUEST where it is not one. */
+/* The same for an answer's head; ERR_BAD_REQUEST: not an HTTP answer. */
 enum err head_parse_answer(const char *bytes, size_t size, struct head *ret, struct fault *f);
 
 #endif

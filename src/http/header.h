@@ -10,7 +10,7 @@ struct http_header {
     struct str name, value; /* value without surrounding blanks */
 };
 
-/* Whether that is its name, in any case. Length and first letter tell most of them apart. */
+/* Whether the header has that name, in any case. Length and first letter distinguish most names. */
 static inline bool http_header_is(const struct http_header *h, struct str name)
 {
     return h->name.size == name.size && name.size > 0 &&
@@ -18,8 +18,8 @@ static inline bool http_header_is(const struct http_header *h, struct str name)
            str_equal_ignoring_case(h->name, name);
 }
 
-/* One of 64 bits, the same for all spellings of a name: a set of them tells of most names that
- * nobody has them. `name` is not empty. */
+/* One of 64 bits, the same for all spellings of a name. A set of these bits shows for most names
+ * that no header has them. `name` is not empty. */
 static inline uint64_t http_header_bit(struct str name)
 {
     return UINT64_C(1) << ((name.size + 7 * (size_t)(name.bytes[0] | 0x20)) % 64);

@@ -1,4 +1,5 @@
-/* host.c - the grammar of a host, since a proxy in front might route by what we would pass over.
+/* host.c - the grammar of a host: a proxy in front might route by parts that a lenient reader
+ * ignores.
  *
  *   uri-host   = IP-literal / IPv4address / reg-name
  *   IP-literal = "[" ( IPv6address / IPvFuture ) "]"
@@ -6,10 +7,10 @@
  *   reg-name   = *( unreserved / pct-encoded / sub-delims )
  *   port       = *DIGIT
  *
- * An IPv4address is a reg-name, too. Stricter than the grammar in three places: a comma (a sub-delim)
- * is what joins two Hosts to one, a port without a host names nothing (RFC 9110, 4.2.1), and a
- * port above 65535 is none of TCP's. Zones of IPv6 addresses mean something on one machine only, and are not
- * in this grammar. */
+ * An IPv4address is a reg-name, too. Stricter than the grammar in three places: a comma (a
+ * sub-delim) joins two Hosts to one, a port without a host is not an address (RFC 9110, 4.2.1),
+ * and TCP has no port above 65535. Zones of IPv6 addresses are valid on one machine only, and
+ * are not in this grammar. */
 #include "http/host.h"
 
 #include <arpa/inet.h>
@@ -26,7 +27,7 @@ static const char *judge_port(struct str port)
 {
     uint64_t number = 0;
     for (size_t i = 0; i < port.size; i++) {
-        if (port.bytes[i] < '0' || port.bytes[i] > '9') return "has a port that is no number";
+        if (port.bytes[i] < '0' || port.bytes[i] > '9') return "has a port that is not a number";
         if (number <= PORT_MAX) number = number * 10 + (uint64_t)(port.bytes[i] - '0');
     }
     return number <= PORT_MAX ? NULL : "has a port above 65535";
@@ -61,7 +62,7 @@ static const char *judge_literal(struct str text)
     struct str inside = str_of(text.bytes + 1, end - 1), rest = str_skip(text, end + 1);
     if (!is_ipv6(inside) && !is_ipv_future(inside)) return "has no IPv6 address between [ and ]";
     if (rest.size == 0) return NULL;
-    return rest.bytes[0] == ':' ? judge_port(str_skip(rest, 1)) : "goes on behind its ]";
+    return rest.bytes[0] == ':' ? judge_port(str_skip(rest, 1)) : "has text after its ]";
 }
 
 const char *host_judge(struct str text)
@@ -77,7 +78,7 @@ const char *host_judge(struct str text)
                 return "has a % without two hexadecimal digits";
             i += 2;
         } else if (!is_unreserved_or_sub_delim(text.bytes[i])) {
-            return "has a byte that no host has";
+            return "has a byte that is not allowed in a host";
         }
     }
     return colon == text.size ? NULL : judge_port(str_skip(text, colon + 1));

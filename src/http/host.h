@@ -5,8 +5,8 @@
 
 #include "base/str.h"
 
-/* What is wrong with `text` as `uri-host [":" port]`, as the end of a sentence; NULL: nothing.
- * The empty text is one: a client sends it where its target has no host. */
+/* The error of `text` as `uri-host [":" port]`, as the end of a sentence; NULL: none. The empty
+ * text is valid: a client sends it if its target has no host. */
 const char *host_judge(struct str text);
 
 #endif

@@ -16,7 +16,7 @@
 
 enum {
     BACKLOG = 4096,
-    ACCEPTS_PER_BEAT = 64,
+    ACCEPTS_PER_TURN = 64,
     PAUSE_MS = 100,
     TELL_MS = 60000,
     ADDRESS_BYTES = 256
@@ -25,17 +25,18 @@ enum {
 struct listener {
     struct loop_fd watch;
     struct loop_timer pause;
-    /* That it is short of descriptors, or of a network: told, and not over. One that comes back within
-     * TELL_MS, as under many clients it does all the time, is not told again. */
+    /* A lack of descriptors, or of a network, is logged once, until it is over. One that comes
+     * back within TELL_MS is not logged again: under many clients it comes and goes all the
+     * time. */
     bool is_told;
-    uint64_t told_ms; /* the last time; 0: never */
+    uint64_t told_ms; /* when it was last logged; 0: never */
     struct loop *loop;
     int fd;
-    bool is_unix;
+    enum socket_kind kind;
     dev_t device; /* of the Unix socket's file */
     ino_t inode;
     char address[ADDRESS_BYTES];
-    void (*take)(void *context, int fd, bool is_unix);
+    void (*take)(void *context, int fd, enum socket_kind kind);
     void *context;
 };
 
@@ -72,7 +73,7 @@ static void accept_ready(struct loop_fd *w, int events)
     (void)events;
     struct listener *l = link_owner(w, struct listener, watch);
     bool took = false;
-    for (int i = 0; i < ACCEPTS_PER_BEAT; i++) {
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             bool no_room =
@@ -84,15 +85,18 @@ static void accept_ready(struct loop_fd *w, int events)
             continue; /* the client went away before it was accepted */
         }
         took = true;
-        l->take(l->context, fd, l->is_unix);
+        l->take(l->context, fd, l->kind);
     }
-    if (!took) pause_accepting(l, errno); /* so many in a row are no clients */
+    if (!took) pause_accepting(l, errno); /* so many errors in a row do not come from clients */
 }
+
+static const char *const options[SOCKET_KINDS] = {
+    [SOCKET_TCP] = "listen", [SOCKET_UNIX] = "listen.unix", [SOCKET_TLS] = "listen.tls"};
 
 static enum err refused(const struct listener *l, int number, struct fault *f)
 {
     return fault_set(f, number == EADDRINUSE ? ERR_EXISTS : ERR_IO, "", "%s: %s: %s",
-                     l->is_unix ? "listen.unix" : "listen", l->address, strerror(number));
+                     options[l->kind], l->address, strerror(number));
 }
 
 /* ---- Unix ---- */
@@ -101,13 +105,13 @@ static bool unix_is_live(const struct sockaddr_un *name)
 {
     int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (probe < 0) return true;
-    /* EAGAIN: somebody listens, and is too busy to accept */
+    /* EAGAIN: a process listens there, and is too busy to accept */
     bool live = connect(probe, (const struct sockaddr *)name, sizeof *name) == 0 || errno == EAGAIN;
     close(probe);
     return live;
 }
 
-/* Not where another program that started meanwhile took it for a stale one. */
+/* Not if another program has started in the meantime and replaced the stale socket. */
 static bool file_is_ours(const struct listener *l)
 {
     struct stat st;
@@ -125,7 +129,7 @@ static enum err open_unix(struct listener *l, struct fault *f)
     struct stat st;
     if (lstat(l->address, &st) == 0) {
         if (!S_ISSOCK(st.st_mode))
-            return fault_set(f, ERR_EXISTS, "", "listen.unix: %s is there, and is not a socket",
+            return fault_set(f, ERR_EXISTS, "", "listen.unix: %s exists and is not a socket",
                              l->address);
         if (unix_is_live(&name))
             return fault_set(f, ERR_EXISTS, "", "listen.unix: another process listens at %s",
@@ -143,7 +147,7 @@ static enum err open_unix(struct listener *l, struct fault *f)
 
 /* ---- TCP ---- */
 
-/* "host:port" apart; brackets around an IPv6 address go. */
+/* Splits "host:port"; brackets around an IPv6 address are removed. */
 static bool split_host(const char *address, char host[ADDRESS_BYTES], const char **ret_port)
 {
     const char *colon = strrchr(address, ':');
@@ -175,15 +179,16 @@ static enum err open_tcp(struct listener *l, struct fault *f)
     char host[ADDRESS_BYTES];
     const char *port;
     if (!split_host(l->address, host, &port))
-        return fault_set(f, ERR_BAD_VALUE, "", "listen: %s is not host:port", l->address);
+        return fault_set(f, ERR_BAD_VALUE, "", "%s: %s is not host:port", options[l->kind],
+                         l->address);
     struct addrinfo wanted = {.ai_family = AF_UNSPEC,
                               .ai_socktype = SOCK_STREAM,
                               .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
                     *found;
     int failed = getaddrinfo(host[0] == '\0' ? NULL : host, port, &wanted, &found);
     if (failed != 0)
-        return fault_set(f, failed == EAI_AGAIN ? ERR_IO : ERR_BAD_VALUE, "", "listen: %s: %s",
-                         l->address, gai_strerror(failed));
+        return fault_set(f, failed == EAI_AGAIN ? ERR_IO : ERR_BAD_VALUE, "", "%s: %s: %s",
+                         options[l->kind], l->address, gai_strerror(failed));
     int on = 1;
     l->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     bool ok = l->fd >= 0 && setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
@@ -197,18 +202,46 @@ static enum err open_tcp(struct listener *l, struct fault *f)
 
 /* ---- one of them ---- */
 
-static enum err listen_open(struct str address, bool is_unix, struct listener **ret,
+/* Only this machine reaches a loopback address. */
+static bool is_public(const struct listener *l)
+{
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    if (getsockname(l->fd, (struct sockaddr *)&name, &size) != 0) return true;
+    if (name.ss_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, &name, sizeof v4);
+        return ntohl(v4.sin_addr.s_addr) >> 24 != 127;
+    }
+    struct sockaddr_in6 v6;
+    memcpy(&v6, &name, sizeof v6);
+    const uint8_t *mapped = &v6.sin6_addr.s6_addr[12];
+    return !IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) &&
+           !(IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) && *mapped == 127);
+}
+
+static enum err refuse_public(const struct listener *l, struct fault *f)
+{
+    return fault_set(
+        f, ERR_BAD_VALUE, "",
+        "listen: %s has no TLS and is not a loopback address, so credentials would cross "
+        "the network in plain text: use listen.tls, or set insecure_public if something "
+        "else protects this network",
+        l->address);
+}
+
+static enum err listen_open(struct str address, enum socket_kind kind, struct listener **ret,
                             struct fault *f)
 {
     if (address.size == 0 || address.size >= ADDRESS_BYTES)
-        return fault_set(f, ERR_BAD_VALUE, "", "%s: an address has 1 to %d bytes",
-                         is_unix ? "listen.unix" : "listen", ADDRESS_BYTES - 1);
+        return fault_set(f, ERR_BAD_VALUE, "", "%s: an address has 1 to %d bytes", options[kind],
+                         ADDRESS_BYTES - 1);
     struct listener *l = calloc(1, sizeof *l);
     if (l == NULL) return fault_plain(f, ERR_FULL);
     l->fd = -1;
-    l->is_unix = is_unix;
+    l->kind = kind;
     memcpy(l->address, address.bytes, address.size);
-    enum err err = l->is_unix ? open_unix(l, f) : open_tcp(l, f);
+    enum err err = kind == SOCKET_UNIX ? open_unix(l, f) : open_tcp(l, f);
     if (err != ERR_OK) {
         if (l->fd >= 0) close(l->fd);
         free(l);
@@ -218,11 +251,12 @@ static enum err listen_open(struct str address, bool is_unix, struct listener **
     return ERR_OK;
 }
 
-static enum err listen_start(struct listener *l, struct loop *loop, void (*take)(void *, int, bool),
-                             void *context, struct fault *f)
+static enum err listen_start(struct listener *l, struct loop *loop,
+                             void (*take)(void *, int, enum socket_kind), void *context,
+                             struct fault *f)
 {
     if (listen(l->fd, BACKLOG) != 0) return refused(l, errno, f);
-    if (l->is_unix && !file_is_ours(l))
+    if (l->kind == SOCKET_UNIX && !file_is_ours(l))
         return fault_set(f, ERR_EXISTS, "", "listen.unix: another process has taken %s since",
                          l->address);
     l->loop = loop;
@@ -239,31 +273,50 @@ static void listen_stop(struct listener *l)
         loop_fd_stop(l->loop, &l->watch);
         loop_timer_stop(l->loop, &l->pause);
     }
-    if (l->is_unix && file_is_ours(l)) unlink(l->address);
+    if (l->kind == SOCKET_UNIX && file_is_ours(l)) unlink(l->address);
     close(l->fd);
     free(l);
 }
 
-/* ---- both ---- */
+/* ---- all of them ---- */
 
-enum err listeners_open(struct listeners *l, struct str address, struct str path, struct fault *f)
+enum err listeners_open(struct listeners *l, const struct listen_options *options_given,
+                        struct fault *f)
 {
-    enum err err = listen_open(address, false, &l->tcp, f);
-    return err == ERR_OK && path.size > 0 ? listen_open(path, true, &l->local, f) : err;
+    const struct str addresses[SOCKET_KINDS] = {[SOCKET_TCP] = options_given->address,
+                                                [SOCKET_UNIX] = options_given->path,
+                                                [SOCKET_TLS] = options_given->tls};
+    enum err err = ERR_OK;
+    for (int kind = 0; kind < SOCKET_KINDS && err == ERR_OK; kind++)
+        if (addresses[kind].size > 0)
+            err = listen_open(addresses[kind], (enum socket_kind)kind, &l->kinds[kind], f);
+    const struct listener *plain = l->kinds[SOCKET_TCP];
+    if (err != ERR_OK) return err;
+    if (plain == NULL && l->kinds[SOCKET_TLS] == NULL && l->kinds[SOCKET_UNIX] == NULL)
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "listen: with none, listen.tls or listen.unix has to be set");
+    return plain == NULL || options_given->may_be_public || !is_public(plain)
+               ? ERR_OK
+               : refuse_public(plain, f);
 }
 
 enum err listeners_start(const struct listeners *l, struct loop *loop,
-                         void (*take)(void *, int, bool), void *context, struct fault *f)
+                         void (*take)(void *, int, enum socket_kind), void *context,
+                         struct fault *f)
 {
-    enum err err = listen_start(l->tcp, loop, take, context, f);
-    return err == ERR_OK && l->local != NULL ? listen_start(l->local, loop, take, context, f) : err;
+    enum err err = ERR_OK;
+    for (int kind = 0; kind < SOCKET_KINDS && err == ERR_OK; kind++)
+        if (l->kinds[kind] != NULL) err = listen_start(l->kinds[kind], loop, take, context, f);
+    return err;
 }
 
 void listeners_stop(struct listeners *l)
 {
-    listen_stop(l->tcp);
-    listen_stop(l->local);
+    for (int kind = 0; kind < SOCKET_KINDS; kind++) listen_stop(l->kinds[kind]);
     *l = (struct listeners){0};
 }
 
-const char *listeners_address(const struct listeners *l) { return l->tcp->address; }
+const char *listeners_address(const struct listeners *l, enum socket_kind kind)
+{
+    return l->kinds[kind] == NULL ? "" : l->kinds[kind]->address;
+}

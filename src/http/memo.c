@@ -13,12 +13,12 @@ struct head_memo {
     struct meaning meaning; /* with views into `bytes`, `digits` and `fields` */
     struct http_kept kept;
     struct http_header fields[MEMO_FIELDS];
-    char digits[U64_DIGITS]; /* as they were sent the last time, since the input moves */
+    char digits[U64_DIGITS]; /* the views of the last request: the input moves */
     char bytes[MEMO_BYTES];
 };
 
-/* The decimal digits at the front of the text; at most one more than any number has, so that a
- * flood of them is the scan's to judge. */
+/* The decimal digits at the front of the text, at most one more than a number may have; the scan
+ * refuses longer ones. */
 static size_t digits_at(const char *text, size_t size)
 {
     size_t most = size <= U64_DIGITS ? size : U64_DIGITS + 1, count = 0;
@@ -35,7 +35,7 @@ bool memo_find(struct head_memo *m, const char *bytes, size_t size, size_t *ret_
     uint64_t length = 0;
     if (m->digits_size > 0) {
         digits.size = digits_at(digits.bytes, size - from);
-        if (!str_to_u64(digits, &length)) return false; /* the parser says why */
+        if (!str_to_u64(digits, &length)) return false; /* the parser reports the error */
     }
     size_t head_size = from + digits.size + rest;
     if (size < head_size || memcmp(bytes + head_size - rest, m->bytes + after, rest) != 0)

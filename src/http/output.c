@@ -1,4 +1,4 @@
-/* output.c - the bytes of replies and their gates. */
+/* output.c - the bytes of replies and their barriers. */
 #include "http/output.h"
 
 #include "base/check.h"
@@ -26,37 +26,42 @@ char *output_room(struct output *o, struct pool *pool, size_t size)
     return o->bytes + o->to;
 }
 
-static bool is_reached(uint32_t lane, uint64_t mark, const uint64_t reached[HTTP_LANES])
+static bool is_reached(uint32_t lane, uint64_t block, const uint64_t reached[HTTP_LANES])
 {
-    return lane == 0 || mark <= reached[lane - 1];
+    return lane == 0 || block <= reached[lane - 1];
 }
 
-bool output_wait(struct output *o, struct http_gate gate, const uint64_t reached[HTTP_LANES])
+bool output_wait(struct output *o, struct http_barrier barrier, const uint64_t reached[HTTP_LANES])
 {
-    check(gate.lane <= HTTP_LANES);
-    struct output_gate *last =
-        o->gate_count == 0 ? NULL : &o->gates[(o->gate_first + o->gate_count - 1) % OUTPUT_GATES];
-    bool covered = last != NULL && last->lane == gate.lane && gate.mark <= last->mark;
-    if (covered || is_reached(gate.lane, gate.mark, reached)) {
+    check(barrier.lane <= HTTP_LANES);
+    struct output_barrier *last =
+        o->barrier_count == 0
+            ? NULL
+            : &o->barriers[(o->barrier_first + o->barrier_count - 1) % OUTPUT_BARRIERS];
+    bool covered = last != NULL && last->lane == barrier.lane && barrier.block <= last->block;
+    if (covered || is_reached(barrier.lane, barrier.block, reached)) {
         if (last == NULL) return false;
         last->replies++;
         return true;
     }
-    check(output_has_gate_room(o));
-    o->gates[(o->gate_first + o->gate_count++) % OUTPUT_GATES] = (struct output_gate){
-        .mark = gate.mark, .offset = o->sent + output_pending(o), .lane = gate.lane, .replies = 1};
+    check(output_has_barrier_room(o));
+    o->barriers[(o->barrier_first + o->barrier_count++) % OUTPUT_BARRIERS] =
+        (struct output_barrier){.block = barrier.block,
+                                .offset = o->sent + output_pending(o),
+                                .lane = barrier.lane,
+                                .replies = 1};
     return true;
 }
 
 uint32_t output_release(struct output *o, const uint64_t reached[HTTP_LANES])
 {
     uint32_t replies = 0;
-    while (o->gate_count > 0) {
-        const struct output_gate *gate = &o->gates[o->gate_first];
-        if (!is_reached(gate->lane, gate->mark, reached)) break;
-        replies += gate->replies;
-        o->gate_first = (o->gate_first + 1) % OUTPUT_GATES;
-        o->gate_count--;
+    while (o->barrier_count > 0) {
+        const struct output_barrier *barrier = &o->barriers[o->barrier_first];
+        if (!is_reached(barrier->lane, barrier->block, reached)) break;
+        replies += barrier->replies;
+        o->barrier_first = (o->barrier_first + 1) % OUTPUT_BARRIERS;
+        o->barrier_count--;
     }
     return replies;
 }

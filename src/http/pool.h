@@ -1,7 +1,7 @@
-/* pool.h - buffers of one size for connections that have something in hand.
+/* pool.h - buffers of one size for connections with pending input or output.
  *
- * Last given, first taken: the one that is still in the cache. An idle connection holds none.
- * Larger sizes go to malloc. Owned by one thread. */
+ * The buffer that was returned last is taken first, because it is still in the cache. An idle
+ * connection holds none. Larger sizes go to malloc. Owned by one thread. */
 #ifndef HTTP_POOL_H
 #define HTTP_POOL_H
 
@@ -17,13 +17,13 @@ enum {
 struct pool {
     void *free; /* the first; each free one holds the pointer to the next */
     size_t count;
-    size_t large_bytes; /* of larger ones that were taken and not given back */
+    size_t large_bytes; /* larger ones that were taken and not returned */
 };
 
-/* At least `size` bytes; *ret_capacity says how many. NULL: out of memory. */
+/* At least `size` bytes; *ret_capacity is the actual size. NULL: out of memory. */
 char *pool_take(struct pool *p, size_t size, size_t *ret_capacity);
-/* Accepts NULL. `capacity` is what pool_take() said; the first `used` bytes are wiped, since what clients send
- * and are sent has credentials in it. */
+/* Accepts NULL. `capacity` is the value that pool_take() returned. The first `used` bytes are
+ * wiped, since input and output of clients contain credentials. */
 void pool_give(struct pool *p, char *bytes, size_t capacity, size_t used);
 void pool_fini(struct pool *p);
 

@@ -2,11 +2,11 @@
  *
  *   1: "PROXY" SP ( "TCP4" | "TCP6" ) SP source SP destination SP port SP port CR LF
  *      "PROXY UNKNOWN" … CR LF                                      107 bytes at most
- *   2: 12 bytes of signature, version and command, family and transport, length (2 bytes), then so
- *      many bytes: addresses, and what else the proxy adds, which is passed over
+ *   2: 12 bytes of signature, version and command, family and transport, length (2 bytes), then
+ *      so many bytes: addresses, and additions of the proxy, which are ignored
  *
- * Whether a header comes is not guessed from what comes: a client behind a proxy that sends none could
- * else send one. */
+ * The option decides whether a header is expected, not the first bytes. Otherwise a client
+ * behind a proxy that sends no header could send one itself. */
 #include "http/proxy_header.h"
 
 enum { LINE_MAX_BYTES = 107, FIXED_BYTES = 16 };
@@ -58,7 +58,7 @@ static enum proxy_header version_1(const char *bytes, size_t size, size_t *ret_s
     size_t whole = (size_t)(lf + 1 - bytes);
     if (whole < sizeof before + 1 || lf[-1] != '\r' ||
         !line_read(str_of(bytes + sizeof before - 1, whole - (sizeof before - 1) - 2), a))
-        return bad("is not of version 1's form", ret_wrong);
+        return bad("is not in the format of version 1", ret_wrong);
     *ret_size = whole;
     return PROXY_WHOLE;
 }
@@ -74,11 +74,11 @@ static enum proxy_header version_2(const char *bytes, size_t size, size_t *ret_s
     unsigned command = byte_at(bytes, 12), family = byte_at(bytes, 13);
     size_t length = byte_at(bytes, 14) << 8 | byte_at(bytes, 15);
     if (command >> 4 != 2 || (command & 15) > PROXY)
-        return bad("is of no known version or command", ret_wrong);
+        return bad("has an unknown version or command", ret_wrong);
     if (length > PROXY_HEADER_MAX - FIXED_BYTES) return bad("is over 4096 bytes", ret_wrong);
     bool is_local = (command & 15) == LOCAL;
     if (!is_local && family != UNSPECIFIED && family != TCP4 && family != TCP6 && family != UNIX)
-        return bad("is of a family or transport that HTTP does not come over", ret_wrong);
+        return bad("has a family or transport that cannot carry HTTP", ret_wrong);
     if (!is_local && family != UNSPECIFIED && length < least[family])
         return bad("is too short for its addresses", ret_wrong);
     if (size < FIXED_BYTES + length) return PROXY_MORE;

@@ -97,8 +97,8 @@ void reply_write_date(uint64_t ms, char *to)
 
 enum { WORD = sizeof(uint64_t) };
 
-/* 0: no byte of the word is below a blank, and none is 0x7f, which the turning makes zero (Warren,
- * Hacker's Delight, 6-1). A borrow may accuse the byte behind a guilty one, never acquit one. */
+/* 0: no byte of the word is below a blank, and none is 0x7f, which the XOR makes zero (Warren,
+ * Hacker's Delight, 6-1). A borrow may flag the byte after a flagged one; it never hides one. */
 static inline uint64_t suspects_of(const char *bytes)
 {
     const uint64_t each = UINT64_C(0x0101010101010101);
@@ -109,9 +109,9 @@ static inline uint64_t suspects_of(const char *bytes)
     return (below | zero) & each * 0x80;
 }
 
-/* Echoed values come from clients: one with a line end in it would write headers of its own. Most
- * are cleared word by word, of which the last may overlap the one before; what is suspect, or
- * short, is looked at byte by byte, where a tab may pass. */
+/* Echoed values come from clients, and one with a line end in it would add headers. Most values
+ * are cleared word by word; the last word may overlap the one before. Suspect or short values
+ * are checked byte by byte, where a tab is allowed. */
 static bool is_one_line(struct str value)
 {
     uint64_t suspects = value.size < WORD;
@@ -163,7 +163,7 @@ char *reply_write(const struct http_reply *r, bool head_only, enum persistence p
                   const char date[HTTP_DATE_BYTES], char *to)
 {
     to = put_status(to, r->status);
-    /* 204 and 304 end with their head and say nothing of a body (RFC 9110 8.6). */
+    /* 204 and 304 end with their head, without headers about a body (RFC 9110 8.6). */
     bool bodiless = r->status == 204 || r->status == 304;
     if (!bodiless) {
         if (str_is_absent(r->content_type)) {

@@ -11,7 +11,7 @@ void reply_write_date(uint64_t ms, char *to);
 
 enum persistence { PERSIST, PERSIST_SAID, PERSIST_NOT }; /* SAID: HTTP/1.0 needs the header */
 
-/* No more bytes than this are written by reply_write(). */
+/* reply_write() writes at most so many bytes. */
 size_t reply_bytes_max(const struct http_reply *r);
 
 /* The whole reply, or only its head; returns one past the last byte. `date` is a Date line. */

@@ -1,9 +1,9 @@
-/* request.c - from a whole head to an exchange with a route, or to what is wrong with it.
+/* request.c - from a whole head to an exchange with a route, or to an error.
  *
- * The order of the checks is the order of trust: syntax and framing first, because after a fault
- * there nobody knows where the next request begins (those close the connection); then what the
- * target means; then what the body may be. Of a head that came before over this connection all but
- * the last is known (memo.h). */
+ * The order of the checks is fixed. Syntax and framing come first: after an error there, the
+ * start of the next request is unknown, so these errors close the connection. Then the target is
+ * read, then the headers about the body are checked. If the head is the same as the previous one
+ * of this connection, all but the last step is skipped (memo.h). */
 #include "base/limits.h"
 #include "http/connection.h"
 #include "http/target.h"
@@ -31,7 +31,7 @@ static bool media_is(struct str value, struct str type)
 static bool media_fits(enum http_body body, struct str type)
 {
     if (body == HTTP_BODY_NONE) return true;
-    if (str_equal(type, STR("application/json"))) return true; /* as nearly everybody writes it */
+    if (str_equal(type, STR("application/json"))) return true; /* the usual spelling */
     if (str_is_absent(type)) return false;
     if (media_is(type, STR("application/json"))) return true;
     if (body == HTTP_BODY_NDJSON) return media_is(type, STR("application/x-ndjson"));
@@ -53,11 +53,11 @@ enum err request_judge_type(const struct http_connection *c, struct fault *f)
     if (media_fits(body, type)) {
         if (body == HTTP_BODY_NONE || is_as_it_is(s->content_encoding)) return ERR_OK;
         return fault_set(f, ERR_UNSUPPORTED_MEDIA_TYPE, "",
-                         "Content-Encoding: no coding is known here; send the body as it is");
+                         "Content-Encoding: no coding is supported; send the body without one");
     }
     if (str_is_absent(type))
         return fault_set(f, ERR_UNSUPPORTED_MEDIA_TYPE, "",
-                         "the body is not said to be application/json: there is no Content-Type");
+                         "Content-Type is missing: it must be application/json");
     return fault_plain(f, ERR_UNSUPPORTED_MEDIA_TYPE);
 }
 
@@ -88,8 +88,13 @@ static enum err judge_parameters(struct http_server *s, const struct http_exchan
         if (err != ERR_OK) return err;
         if (!route_knows_parameter(x->route, decoded))
             return fault_set(f, ERR_UNKNOWN_PARAMETER, "",
-                             "%.*s: this query parameter is not known here",
+                             "%.*s: this route has no such query parameter",
                              (int)(decoded.size > 100 ? 100 : decoded.size), decoded.bytes);
+        /* Not taken for "all": it may come from a variable that is not set. */
+        if (str_is_empty(value))
+            return fault_set(f, ERR_BAD_PARAMETER, "",
+                             "%.*s: is empty; leave it out, or give it a value",
+                             STR_FORMAT(decoded));
     }
     return ERR_OK;
 }
@@ -142,8 +147,8 @@ static void set_body_max(struct http_connection *c)
     c->body_max = own == 0 ? LIMIT_BODY_BYTES : own;
 }
 
-/* Most heads are the one before once more: what was right with it is right still, and only the body
- * is judged anew, of which it says another length. */
+/* Most heads equal the previous one: the checks of that head still hold. Only the body is
+ * checked again, because its length differs. */
 static enum err recall(struct http_connection *c, struct fault *f)
 {
     struct http_server *s = c->server;
@@ -165,7 +170,8 @@ static enum err recall(struct http_connection *c, struct fault *f)
     return judge_body(c, m->expect, f);
 }
 
-/* Not where a view points elsewhere: a path that had to be decoded, or that the target left out. */
+/* Not if a view points elsewhere: at a path that had to be decoded, or that the target did not
+ * have. */
 static bool is_memorable(const struct http_exchange *x)
 {
     return str_starts(x->target, STR("/")) && str_find(x->path, '%') == x->path.size;
@@ -221,7 +227,8 @@ static enum err read_anew(struct http_connection *c, struct fault *f)
     err = target_split(x->target, &x->path, &x->query, f);
     if (err != ERR_OK) return err;
 
-    /* From here on the request's end is known: where all of it is there, the connection lives. */
+    /* From here on the end of the request is known: if all of it has arrived, the connection
+     * stays open. */
     c->framed = true;
     c->chunked = h->chunked;
     c->length = h->length;

@@ -1,7 +1,7 @@
 /* route.h - from method and path to a route.
  *
  * Built once at boot: paths without parameters are found by hash, the rest by their segments. An
- * exact path wins over one with parameters; of two with parameters the first in the table does.
+ * exact path wins over one with parameters; of two with parameters the first in the table wins.
  * Immutable after routes_create(). */
 #ifndef HTTP_ROUTE_H
 #define HTTP_ROUTE_H
@@ -12,11 +12,12 @@ struct routes;
 
 /* One path of the table, with its methods. */
 struct route_path {
-    const struct http_route *by_method[HTTP_METHODS]; /* HEAD: GET's where it has none of its own */
-    struct str allow;                                 /* "GET, HEAD, POST" */
+    /* HEAD: that of GET if it has no route of its own */
+    const struct http_route *by_method[HTTP_METHODS];
+    struct str allow; /* "GET, HEAD, POST" */
 };
 
-/* The table must live as long. A malformed table is a programmer's error. */
+/* The table must outlive it. A malformed table is a programmer's error. */
 struct routes *routes_create(const struct http_route *table, size_t count);
 void routes_destroy(struct routes *r);
 

@@ -1,9 +1,9 @@
-/* server.c - all clients of one thread: taking them, their clocks, gates, holds, the drain.
+/* server.c - all clients of one thread: accepting them, their clocks, barriers, holds, the drain.
  *
- * Lists instead of searches: a connection is in the list of its phase (whose head is the next
- * to time out, and to make room for a new one), in the list of the lane of its first closed
- * gate (whose head is the next to open), and, where it wants a turn that nobody can give it
- * now, in the list of work. */
+ * Lists instead of searches: a connection is in the list of its phase (whose head is the next to
+ * time out, and to make room for a new one), in the list of the lane of its first closed barrier
+ * (whose head is the next to open), and, if it needs a turn that cannot run now, in the list of
+ * work. */
 #include "http/server.h"
 
 #include <netinet/in.h>
@@ -19,41 +19,18 @@
 #include "http/target.h"
 
 enum {
-    PATIENCE_MS = 1000, /* with a head, or a stranger's body, where others want its place */
+    /* with a head, or with a body without a credential, when others need its place */
+    PATIENCE_MS = 1000,
     ROOM_LOOKS_MAX = 8, /* for one new client; each is a system call */
 };
 
 /* -- clocks ------------------------------------------------------------------------------ */
 
-static void phase_timer_due(struct loop_timer *t);
-
-static void phase_timer_set(struct http_server *s, uint64_t due_ms)
-{
-    if (due_ms >= s->phase_timer_ms) return;
-    uint64_t now_ms = loop_now_ms(s->loop);
-    loop_timer_start(s->loop, &s->phase_timer, due_ms > now_ms ? due_ms - now_ms : 0,
-                     phase_timer_due);
-    s->phase_timer_ms = due_ms;
-}
-
-void server_phase(struct http_connection *c, enum phase phase)
-{
-    if (phase == c->phase && !c->phase_restart) return;
-    struct http_server *s = c->server;
-    c->phase_restart = false;
-    c->phase = phase;
-    link_remove(&c->phase_link);
-    if (phase == PHASE_NONE) return;
-    c->phase_since_ms = loop_now_ms(s->loop);
-    list_append(&s->phases[phase], &c->phase_link);
-    phase_timer_set(s, c->phase_since_ms + s->phase_ms[phase]);
-}
-
 static void phase_expired(struct http_connection *c)
 {
     if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY || c->phase == PHASE_STRANGERS_BODY) {
         struct fault f;
-        fault_plain(&f, ERR_REQUEST_TIMEOUT);
+        (void)fault_plain(&f, ERR_REQUEST_TIMEOUT);
         connection_refuse(c, &f);
         connection_turn(c);
     } else {
@@ -76,63 +53,33 @@ static void phase_timer_due(struct loop_timer *t)
                 if (due_ms < next_ms) next_ms = due_ms;
                 break;
             }
-            /* What has come was in time, however late it is read: this program may have been kept
-             * from running. */
+            /* The input came in time, however late it is read: this program may have been
+             * suspended. */
             if (link_is_on(&c->arrived_link))
                 connection_turn(c);
             else
                 phase_expired(c);
         }
     }
-    if (next_ms != UINT64_MAX) phase_timer_set(s, next_ms);
+    if (next_ms != UINT64_MAX) server_phase_timer(s, next_ms);
 }
 
-const char *server_date(struct http_server *s)
-{
-    uint64_t now_ms = loop_now_ms(s->loop);
-    if (now_ms >= s->date_until_ms) {
-        uint64_t wall_ms = world_now_ms();
-        reply_write_date(wall_ms, s->date);
-        s->date_until_ms = now_ms + (1000 - wall_ms % 1000);
-    }
-    return s->date;
-}
-
-/* -- turns for those who wait for one ---------------------------------------------------- */
+/* -- turns for connections that wait for one ---------------------------------------------- */
 
 static void work_due(struct loop_timer *t)
 {
     struct http_server *s = link_owner(t, struct http_server, work_timer);
-    /* What a turn adds comes in the next beat: a ring of them must not keep the loop here. */
+    /* Connections that are added during a turn are handled in the next turn: a cycle of them
+     * must not keep the loop here. */
     list_append(&s->work, &s->work_end);
     while (s->work.head.next != &s->work_end) {
         struct http_connection *c =
             link_owner(s->work.head.next, struct http_connection, work_link);
         link_remove(&c->work_link);
-        connection_turn(c);
+        connection_work(c);
     }
     link_remove(&s->work_end);
     if (!list_is_empty(&s->work)) loop_timer_start(s->loop, &s->work_timer, 0, work_due);
-}
-
-void server_arrived(void *server)
-{
-    struct http_server *s = server;
-    while (!list_is_empty(&s->arrived)) {
-        struct http_connection *c =
-            link_owner(s->arrived.head.next, struct http_connection, arrived_link);
-        connection_turn(c); /* which takes it off the list */
-    }
-    memory_wipe(s->scratch, s->scratch_used);
-    s->scratch_used = 0;
-}
-
-void server_queue_work(struct http_connection *c)
-{
-    struct http_server *s = c->server;
-    link_remove(&c->work_link);
-    if (list_is_empty(&s->work)) loop_timer_start(s->loop, &s->work_timer, 0, work_due);
-    list_append(&s->work, &c->work_link);
 }
 
 void http_server_hold(struct http_server *s, bool held)
@@ -143,49 +90,32 @@ void http_server_hold(struct http_server *s, bool held)
         server_queue_work(link_owner(s->held_back.head.next, struct http_connection, work_link));
 }
 
-/* -- gates ------------------------------------------------------------------------------- */
+/* -- barriers ------------------------------------------------------------------------------- */
 
-/* Marks mostly rise, so the place is at the list's end or near it. */
-void server_gate(struct http_connection *c)
-{
-    const struct output_gate *gate = output_gate(&c->out);
-    struct list *list = &c->server->gated[gate->lane - 1];
-    struct link *before = list->head.previous;
-    while (before != &list->head) {
-        struct http_connection *other = link_owner(before, struct http_connection, gate_link);
-        if (output_gate(&other->out)->mark <= gate->mark) break;
-        before = before->previous;
-    }
-    c->gate_link.previous = before;
-    c->gate_link.next = before->next;
-    before->next->previous = &c->gate_link;
-    before->next = &c->gate_link;
-}
-
-static void open_gates(struct http_connection *c)
+static void open_barriers(struct http_connection *c)
 {
     struct http_server *s = c->server;
     uint32_t replies = output_release(&c->out, s->reached);
     check(replies <= s->waiting);
     s->waiting -= replies;
-    link_remove(&c->gate_link);
-    if (output_gate(&c->out) != NULL) server_gate(c);
+    link_remove(&c->barrier_link);
+    if (output_barrier(&c->out) != NULL) server_barrier(c);
     connection_send(c);
     connection_eased(c);
 }
 
-void http_server_release(struct http_server *s, uint64_t mark_lane_1, uint64_t mark_lane_2)
+void http_server_release(struct http_server *s, uint64_t written, uint64_t synced)
 {
-    check(mark_lane_1 >= s->reached[0] && mark_lane_2 >= s->reached[1]);
-    s->reached[0] = mark_lane_1;
-    s->reached[1] = mark_lane_2;
+    check(written >= s->reached[0] && synced >= s->reached[1]);
+    s->reached[0] = written;
+    s->reached[1] = synced;
     for (size_t lane = 0; lane < HTTP_LANES; lane++) {
-        struct list *list = &s->gated[lane];
+        struct list *list = &s->at_barrier[lane];
         while (!list_is_empty(list)) {
             struct http_connection *c =
-                link_owner(list->head.next, struct http_connection, gate_link);
-            if (output_gate(&c->out)->mark > s->reached[lane]) break;
-            open_gates(c);
+                link_owner(list->head.next, struct http_connection, barrier_link);
+            if (output_barrier(&c->out)->block > s->reached[lane]) break;
+            open_barriers(c);
         }
     }
 }
@@ -207,43 +137,14 @@ static struct http_connection *connection_new(struct http_server *s)
     if (c == NULL) return NULL;
     c->server = s;
     c->place = (uint32_t)s->slots_used;
-    c->generation = 1; /* a zeroed token names nobody */
+    c->generation = 1; /* a zeroed token belongs to no exchange */
     s->slots[s->slots_used++] = c;
     return c;
 }
 
-void connection_free(struct http_connection *c)
-{
-    struct http_server *s = c->server;
-    loop_fd_stop(s->loop, &c->watch);
-    close(c->watch.fd);
-    c->watch.fd = -1;
-    for (; c->out.gate_count > 0; c->out.gate_count--) {
-        s->waiting -= c->out.gates[c->out.gate_first].replies;
-        c->out.gate_first = (c->out.gate_first + 1) % OUTPUT_GATES;
-    }
-    if (c->stage == STAGE_HAND || c->stage == STAGE_DEFERRED) s->waiting--;
-    bool gone = c->stage == STAGE_DEFERRED && c->on_gone != NULL;
-    c->stage = STAGE_CLOSING; /* no token finds it */
-    if (gone) c->on_gone(c->on_gone_context);
-    link_remove(&c->phase_link);
-    link_remove(&c->gate_link);
-    link_remove(&c->work_link);
-    link_remove(&c->arrived_link);
-    if (!in_scratch(s, c->in.bytes)) pool_give(&s->pool, c->in.bytes, c->in.capacity, c->in.used);
-    c->in = (struct input){0};
-    output_fini(&c->out, &s->pool);
-    memo_destroy(c->memo);
-    c->memo = NULL;
-    if (s->understood == c) s->understood = NULL;
-    c->next_free = s->free;
-    s->free = c;
-    s->count--;
-}
-
 /* -- room for one more ------------------------------------------------------------------- */
 
-/* What was sent meanwhile is not lost for being unread. */
+/* Input that has arrived in the meantime must not be lost because it is unread. */
 static bool is_silent(const struct http_connection *c)
 {
     char byte;
@@ -251,7 +152,8 @@ static bool is_silent(const struct http_connection *c)
            recv(c->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
-/* One that has been in that phase for so long; the longest of the first few. */
+/* A connection that has been in that phase for at least so long; the one with the longest
+ * silence among the first few. */
 static struct http_connection *silent_of(struct http_server *s, enum phase phase, uint64_t for_ms)
 {
     unsigned looks = 0;
@@ -263,12 +165,14 @@ static struct http_connection *silent_of(struct http_server *s, enum phase phase
     return NULL;
 }
 
-/* Connections cost strangers nothing, so who has asked nothing goes first, then who does not come
- * to the end of its head, or of a body without a credential, then who was answered and is silent.
- * Who is being answered, or has shown a credential for the body it sends, stays. */
+/* Connections cost a client nothing. So a client that has sent nothing is closed first, then one
+ * that does not finish its head, or a body without a credential, then one that was answered and
+ * is silent. A client stays if its request is being answered, or if it has shown a credential
+ * for the body that it sends. */
 static void make_room(struct http_server *s)
 {
     struct http_connection *c = silent_of(s, PHASE_NEW, PATIENCE_MS);
+    if (c == NULL) c = silent_of(s, PHASE_HANDSHAKE, PATIENCE_MS);
     if (c == NULL) c = silent_of(s, PHASE_HEAD, PATIENCE_MS);
     if (c == NULL) c = silent_of(s, PHASE_STRANGERS_BODY, PATIENCE_MS);
     if (c == NULL) c = silent_of(s, PHASE_IDLE, 0);
@@ -277,7 +181,21 @@ static void make_room(struct http_server *s)
     s->closed_for_room++;
 }
 
-void http_server_take(struct http_server *s, int fd, bool is_unix)
+static void refuse_connection(struct http_connection *c)
+{
+    struct http_server *s = c->server;
+    if (c->secure != SECURE_NOT) {
+        connection_free(c); /* a handshake only to refuse is too much */
+        return;
+    }
+    struct fault f;
+    (void)fault_set(&f, s->draining ? ERR_DRAINING : ERR_OVERLOADED, "",
+                    s->draining ? "shutting down" : "there are too many connections");
+    connection_refuse(c, &f);
+    connection_turn(c);
+}
+
+void http_server_take(struct http_server *s, int fd, enum socket_kind kind)
 {
     if (s->count >= s->limits.connections_max && !s->draining) make_room(s);
     struct http_connection *c = connection_new(s);
@@ -289,20 +207,18 @@ void http_server_take(struct http_server *s, int fd, bool is_unix)
     c->client = client_address_of(fd);
     c->awaits_proxy_header = s->limits.proxies != NULL && s->limits.proxies->send_proxy_header &&
                              trusted_proxies_have(s->limits.proxies, &c->client);
-    if (!is_unix) {
+    c->secure = kind == SOCKET_TLS ? SECURE_NEW : SECURE_NOT;
+    if (kind != SOCKET_UNIX) {
         int on = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }
     loop_fd_start(s->loop, &c->watch, fd, LOOP_READ, connection_ready);
     if (s->count > s->limits.connections_max || s->draining) {
-        struct fault f;
-        fault_set(&f, s->draining ? ERR_DRAINING : ERR_OVERLOADED, "",
-                  s->draining ? "shutting down" : "there are too many connections");
-        connection_refuse(c, &f);
-        connection_turn(c);
+        refuse_connection(c);
         return;
     }
     server_phase(c, PHASE_NEW);
+    if (c->secure != SECURE_NOT && !c->awaits_proxy_header) handshake_begin(c);
 }
 
 void http_server_drain(struct http_server *s)
@@ -334,13 +250,19 @@ struct http_server *http_server_create(struct loop *l, const struct http_service
     check(s->slots != NULL && s->scratch != NULL);
     s->arena = spare_take(&s->spares);
     for (int phase = 0; phase < PHASE_COUNT; phase++) list_init(&s->phases[phase]);
-    for (int lane = 0; lane < HTTP_LANES; lane++) list_init(&s->gated[lane]);
+    for (int lane = 0; lane < HTTP_LANES; lane++) list_init(&s->at_barrier[lane]);
+    list_init(&s->handshakes_ready);
+    list_init(&s->handshakes_waiting);
+    s->handshake_due = handshakes_step;
+    s->secure_begin = handshake_begin;
+    s->phase_due = phase_timer_due;
+    s->work_due = work_due;
     list_init(&s->arrived);
-    loop_after(l, server_arrived, s);
+    loop_after(l, connections_arrived, s);
     list_init(&s->work);
     list_init(&s->held_back);
     s->phase_ms[PHASE_NEW] = s->phase_ms[PHASE_IDLE] = limits->idle_ms;
-    s->phase_ms[PHASE_HEAD] = limits->head_ms;
+    s->phase_ms[PHASE_HEAD] = s->phase_ms[PHASE_HANDSHAKE] = limits->head_ms;
     s->phase_ms[PHASE_BODY] = s->phase_ms[PHASE_STRANGERS_BODY] = limits->body_ms;
     s->phase_ms[PHASE_WRITE] = limits->write_ms;
     s->phase_ms[PHASE_LINGER] = LINGER_MS;
@@ -357,6 +279,7 @@ void http_server_destroy(struct http_server *s)
     }
     loop_timer_stop(s->loop, &s->phase_timer);
     loop_timer_stop(s->loop, &s->work_timer);
+    loop_timer_stop(s->loop, &s->handshake_timer);
     loop_after(s->loop, NULL, NULL);
     routes_destroy(s->routes);
     pool_fini(&s->pool);
@@ -381,9 +304,12 @@ bool http_has_room(const struct http_exchange *x, size_t reply_bytes)
 
 size_t http_server_connections(const struct http_server *s) { return s->count; }
 uint64_t http_server_closed_for_room(const struct http_server *s) { return s->closed_for_room; }
+struct http_handshakes http_server_handshakes(const struct http_server *s) { return s->handshakes; }
 size_t http_server_waiting(const struct http_server *s) { return s->waiting; }
 
 /* -- exchanges --------------------------------------------------------------------------- */
+
+bool http_is_over_tls(const struct http_exchange *x) { return x->connection->tls != NULL; }
 
 struct str http_header_get(const struct http_exchange *x, struct str name)
 {
@@ -427,7 +353,7 @@ struct http_token http_defer(struct http_exchange *x)
     return (struct http_token){.place = c->place, .generation = c->generation};
 }
 
-/* The connection that waits for the answer, broken or not; NULL: none does any more. */
+/* The connection that waits for the answer, broken or not; NULL: it is gone. */
 static struct http_connection *connection_of(const struct http_server *s, struct http_token token)
 {
     if (token.place >= s->slots_used) return NULL;
@@ -441,8 +367,8 @@ bool http_token_alive(const struct http_server *s, struct http_token token)
     return c != NULL && !c->broken;
 }
 
-/* One that is broken is freed in its next turn: until then who asked is to be
- * told, and may take it back. */
+/* A broken connection is freed in its next turn. Until then `gone` can still be set, so that the
+ * requester is notified and may take the request back. */
 bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)(void *context),
                     void *context)
 {
@@ -452,13 +378,32 @@ bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)
     return true;
 }
 
+struct http_token http_park(struct http_exchange *x)
+{
+    struct http_connection *c = x->connection;
+    check(c->stage == STAGE_HAND && !c->chunked);
+    c->stage = STAGE_PARKED;
+    c->generation++;
+    return (struct http_token){.place = c->place, .generation = c->generation};
+}
+
+void http_unpark(struct http_server *s, struct http_token token)
+{
+    if (token.place >= s->slots_used) return;
+    struct http_connection *c = s->slots[token.place];
+    if (c->generation != token.generation || c->stage != STAGE_PARKED || c->broken) return;
+    c->stage = STAGE_BODY; /* with the whole body */
+    s->waiting--;
+    server_queue_work(c);
+}
+
 bool http_resume(struct http_server *s, struct http_token token, const struct http_reply *reply)
 {
     if (!http_token_alive(s, token)) return false;
     struct http_connection *c = s->slots[token.place];
     connection_reply(c, reply);
     connection_send(c);
-    if (input_size(c) > 0) c->blocked = true; /* what is pipelined behind it: in the next beat */
+    if (input_size(c) > 0) c->blocked = true; /* pipelined requests behind it: in the next turn */
     connection_eased(c);
     return true;
 }

@@ -1,19 +1,17 @@
-/* spare.c - arenas that change hands: a request that goes on after its
- * handler keeps the one it has.
+/* spare.c - arenas that change hands: a request that continues after its handler keeps its arena.
  *
- * Those given back are kept, last given first taken, so that deferring costs no allocation as long
- * as no more are away than were before. Each goes back to its first chunk: one large request must
- * not keep its megabytes. */
-#include <stdlib.h>
-
+ * Returned arenas are kept, and the last one is taken first. So deferring costs no allocation as
+ * long as no more requests are deferred than before. Each arena shrinks to its first chunk: one
+ * large request must not keep its megabytes. */
 #include "base/check.h"
+#include "base/reserve.h"
 #include "http/connection.h"
 
 struct arena *spare_take(struct spares *s)
 {
     if (s->count > 0) return s->kept[--s->count];
-    struct arena *a = malloc(sizeof *a);
-    check(a != NULL);
+    /* the code that took the request's arena finds no way back */
+    struct arena *a = reserve_take(sizeof *a);
     arena_init(a, SPARE_FIRST_BYTES, LIMIT_REQUEST_ARENA_BYTES);
     return a;
 }
@@ -21,7 +19,7 @@ struct arena *spare_take(struct spares *s)
 static void arena_free(struct arena *a)
 {
     arena_fini(a);
-    free(a);
+    reserve_give(a);
 }
 
 void spare_give(struct spares *s, struct arena *a)

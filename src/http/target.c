@@ -1,11 +1,12 @@
-/* target.c - request targets. Dot segments mean nothing here: a path either is a route or not. */
+/* target.c - request targets. Dot segments have no special meaning: a path is a route or it is
+ * not. */
 #include "http/target.h"
 
 #include "base/buf.h"
 #include "http/client.h"
 #include "http/host.h"
 
-/* Behind the scheme of an absolute form; absent: it has none that we serve. */
+/* The part after the scheme of an absolute form; absent: it has no scheme that we serve. */
 static struct str after_scheme(struct str target)
 {
     static const struct str schemes[] = {{"http://", 7}, {"https://", 8}};
@@ -16,8 +17,8 @@ static struct str after_scheme(struct str target)
     return (struct str){0};
 }
 
-/* Passes over the host of an absolute form, which is as well-formed as a Host has to be; a user
- * before it is what hides another host (RFC 9110, 4.2.4). */
+/* Skips the host of an absolute form, which must be as well-formed as the Host header. A user
+ * before it is refused, because it can disguise the host (RFC 9110, 4.2.4). */
 static enum err skip_authority(struct str *rest, struct fault *f)
 {
     size_t end = 0;
@@ -39,7 +40,7 @@ enum err target_split(struct str target, struct str *ret_path, struct str *ret_q
     for (size_t i = 0; i < target.size; i++)
         if (target.bytes[i] < 0x21 || target.bytes[i] > 0x7e || target.bytes[i] == '#')
             return fault_set(f, ERR_BAD_REQUEST, "",
-                             "byte %zu of the request target may not be there unencoded", i);
+                             "byte %zu of the request target must be percent-encoded", i);
 
     struct str rest = target;
     if (!str_starts(target, STR("/")) && !str_equal(target, STR("*"))) {
@@ -49,13 +50,13 @@ enum err target_split(struct str target, struct str *ret_path, struct str *ret_q
         enum err err = skip_authority(&rest, f);
         if (err != ERR_OK) return err;
     }
-    size_t mark = str_find(rest, '?');
-    *ret_path = mark == 0 ? STR("/") : str_of(rest.bytes, mark);
-    *ret_query = mark == rest.size ? (struct str){0} : str_skip(rest, mark + 1);
+    size_t block = str_find(rest, '?');
+    *ret_path = block == 0 ? STR("/") : str_of(rest.bytes, block);
+    *ret_query = block == rest.size ? (struct str){0} : str_skip(rest, block + 1);
     return ERR_OK;
 }
 
-/* What is wrong, for the sentence; NULL: nothing. A `/` that was encoded becomes `slash`. */
+/* The error, as the end of a sentence; NULL: none. An encoded `/` becomes `slash`. */
 static const char *decode(struct str text, bool plus_is_blank, char slash, char *to,
                           size_t *ret_size)
 {

@@ -1,4 +1,4 @@
-/* transfer.c - the client's machine. */
+/* transfer.c - the state machine of a client's call. */
 #include "http/transfer.h"
 
 #include <errno.h>
@@ -15,16 +15,16 @@
 
 enum {
     READ_AT_LEAST = 4096,
-    /* to the last place: a lost packet or two; more is for another try, whose
-     * packets come closer together */
+    /* for the last address: time for one or two lost packets. After that a new attempt is
+     * better, because its first packets are sent at shorter intervals */
     CONNECT_MS = 3000,
-    NEXT_MS = 250, /* until the next place is tried beside those before it (RFC 8305, 5) */
+    NEXT_MS = 250, /* until the next address is tried beside those before it (RFC 8305, 5) */
     KEEPALIVE_IDLE_S = 5,
     KEEPALIVE_INTERVAL_S = 2,
     KEEPALIVE_COUNT = 3,
 };
 
-/* Bytes from `least` on; where that is a blank, a tab is one, too. */
+/* Whether all bytes are `least` or above; if that is a blank, a tab is allowed, too. */
 static bool is_plain(struct str s, char least)
 {
     for (size_t i = 0; i < s.size; i++) {
@@ -43,13 +43,19 @@ static void put_header(struct buf *b, struct str name, struct str value)
     buf_put_literal(b, "\r\n");
 }
 
-/* What a call may have in its head: growing moves it, and leaves a credential where it was. */
+/* Upper bound of a call's head: growing the buffer would move it, and leave a copy of a
+ * credential behind. */
 static size_t head_bytes_max(const struct http_call *call)
 {
     size_t size = ADDRESS_HOST + call->target.size + call->content_type.size + 200;
     for (size_t i = 0; i < call->header_count; i++)
         size += call->headers[i].name.size + call->headers[i].value.size + 4;
     return size;
+}
+
+static enum err no_memory(struct fault *f)
+{
+    return fault_set(f, ERR_FULL, "", "there is no memory for the call");
 }
 
 static enum err too_large_to_send(struct fault *f)
@@ -91,6 +97,7 @@ enum err transfer_prepare(struct transfer *t, const struct http_call *call, bool
     t->head_only = str_equal(method, STR("HEAD"));
     t->reply_max = call->reply_max;
     t->silence_ms = call->silence_ms;
+    if (b->starved || t->reply.starved) return no_memory(f);
     if (b->overflow || call->body.size > b->limit - b->size) return too_large_to_send(f);
     return ERR_OK;
 }
@@ -104,7 +111,30 @@ enum err transfer_own_body(struct transfer *t, struct fault *f)
     memory_wipe(b->bytes, b->size);
     buf_fini(b);
     *b = whole;
+    if (b->starved) return no_memory(f);
     return b->overflow ? too_large_to_send(f) : ERR_OK;
+}
+
+/* -- connections ------------------------------------------------------------------------- */
+
+void wire_close(struct wire *w)
+{
+    tls_end(w->tls);
+    if (w->fd >= 0) close(w->fd);
+    *w = (struct wire){.fd = -1};
+}
+
+static ssize_t wire_get(const struct wire *w, char *to, size_t size)
+{
+    if (w->tls != NULL) return tls_read(w->tls, to, size);
+    return recv(w->fd, to, size, 0);
+}
+
+static ssize_t wire_put(const struct wire *w, struct iovec pieces[2])
+{
+    if (w->tls != NULL) return tls_write_both(w->tls, pieces);
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+    return sendmsg(w->fd, &message, MSG_NOSIGNAL);
 }
 
 /* -- endings ----------------------------------------------------------------------------- */
@@ -132,16 +162,13 @@ static void stop_watching(struct transfer *t)
     loop_timer_stop(t->loop, &t->silence);
 }
 
-/* The steps below return ERR_END to go on, ERR_OK where the answer is whole, else why not; only
- * the loop's callbacks end the transfer, as the last thing they do, because `done` may free it. */
+/* The steps below return ERR_END to continue, ERR_OK if the answer is complete, else the error.
+ * Only the loop's callbacks end the transfer, as their last action, because `done` may free it. */
 static void end(struct transfer *t, enum err err)
 {
     stop_watching(t);
     t->is_over = true;
-    if (!t->may_keep && t->fd >= 0) {
-        close(t->fd);
-        t->fd = -1;
-    }
+    if (!t->may_keep) wire_close(&t->wire);
     t->done(t, err);
 }
 
@@ -152,6 +179,7 @@ static enum err malformed(struct transfer *t, const char *how)
 
 static enum err too_large(struct transfer *t)
 {
+    if (t->reply.starved) return fault_set(&t->fault, ERR_FULL, "", "there is no memory");
     return fault_set(&t->fault, ERR_BODY_TOO_LARGE, "", "the peer's answer is over %zu bytes",
                      t->reply_max);
 }
@@ -164,15 +192,15 @@ static enum err closed_by_peer(struct transfer *t)
 
 static enum err closed_by_errno(struct transfer *t, int number)
 {
-    return fault_set(&t->fault, ERR_CLOSED, "", "%s", strerror(number));
+    const char *why = t->wire.tls != NULL ? tls_why(t->wire.tls) : NULL;
+    return fault_set(&t->fault, ERR_CLOSED, "", "%s", why != NULL ? why : strerror(number));
 }
 
 void transfer_fini(struct transfer *t)
 {
     if (t->loop != NULL && !t->is_over) stop_watching(t);
-    if (t->fd >= 0) close(t->fd);
-    t->fd = -1;
-    /* A credential is in the one, and may be in the other. */
+    wire_close(&t->wire);
+    /* The request has a credential, and the answer may have one. */
     if (t->request.bytes != NULL) memory_wipe(t->request.bytes, t->request.size);
     if (t->reply.bytes != NULL) memory_wipe(t->reply.bytes, t->reply.capacity);
     buf_fini(&t->request);
@@ -181,10 +209,10 @@ void transfer_fini(struct transfer *t)
 
 static void too_late(struct transfer *t)
 {
-    const char *what = t->head_size > 0 ? "'s answer did not come whole"
+    const char *what = t->head_size > 0 ? " did not send its whole answer"
                        : is_all_sent(t) ? " did not answer"
                                         : " did not take the request";
-    fault_set(&t->fault, ERR_TIMEOUT, "", "the peer%s in time", what);
+    (void)fault_set(&t->fault, ERR_TIMEOUT, "", "the peer%s in time", what);
     end(t, ERR_TIMEOUT);
 }
 
@@ -203,7 +231,7 @@ static void silence_due(struct loop_timer *timer)
     too_late(link_owner(timer, struct transfer, silence));
 }
 
-/* Something was sent or has come. */
+/* Some bytes were sent or received. */
 static void sign_of_life(struct transfer *t)
 {
     if (t->silence_ms > 0) loop_timer_start(t->loop, &t->silence, t->silence_ms, silence_due);
@@ -213,12 +241,12 @@ static void sign_of_life(struct transfer *t)
 
 static enum err answer_whole(struct transfer *t, bool surplus)
 {
-    /* Surplus bytes belong to nothing that was asked; early answers leave a request half sent. */
+    /* Surplus bytes belong to no request; an early answer leaves a request half sent. */
     t->may_keep = t->head.keep_alive && !t->until_end && !surplus && is_all_sent(t);
     return ERR_OK;
 }
 
-/* ERR_OK: the final head is there. */
+/* ERR_OK: the final head has arrived. */
 static enum err take_head(struct transfer *t)
 {
     for (;;) {
@@ -238,7 +266,7 @@ static enum err take_head(struct transfer *t)
             t->head_size = head_size;
             return ERR_OK;
         }
-        t->head_from += head_size; /* 1xx: the answer proper follows */
+        t->head_from += head_size; /* 1xx: the final answer follows */
         t->scan = (struct head_scan){0};
     }
 }
@@ -299,11 +327,11 @@ void transfer_answer(struct transfer *t, struct http_answer *ret)
 
 /* -- the socket -------------------------------------------------------------------------- */
 
-static enum err receive(struct transfer *t)
+static enum err receive_once(struct transfer *t)
 {
     struct buf *b = &t->reply;
     if (!buf_room(b, READ_AT_LEAST)) return too_large(t);
-    ssize_t got = recv(t->fd, b->bytes + b->size, b->capacity - b->size, 0);
+    ssize_t got = wire_get(&t->wire, b->bytes + b->size, b->capacity - b->size);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return ERR_END;
     if (got < 0) return closed_by_errno(t, errno);
     b->size += (size_t)got;
@@ -311,20 +339,28 @@ static enum err receive(struct transfer *t)
     return take_answer(t, got == 0);
 }
 
-/* What is left of head and body, in one call and without copying the one behind the other: a
- * publisher's body is a megabyte. */
+/* The socket does not become ready for bytes that TLS has read already. */
+static enum err receive(struct transfer *t)
+{
+    enum err err = receive_once(t);
+    while (err == ERR_END && t->wire.tls != NULL && tls_has_more(t->wire.tls))
+        err = receive_once(t);
+    return err;
+}
+
+/* The rest of head and body, in one call and without copying one behind the other: a publisher's
+ * body is a megabyte. */
 static ssize_t send_rest(const struct transfer *t)
 {
     size_t of_head = t->sent < t->request.size ? t->sent : t->request.size;
     size_t of_body = t->sent - of_head;
     struct iovec left[2] = {
         {.iov_base = t->request.bytes + of_head, .iov_len = t->request.size - of_head},
-        /* sendmsg only reads, though its structure cannot say so. */
+        /* sendmsg only reads, but its structure is not const. */
         {.iov_base = (void *)((uintptr_t)t->body.bytes + of_body),
          .iov_len = t->body.size - of_body},
     };
-    struct msghdr message = {.msg_iov = left, .msg_iovlen = 2};
-    return sendmsg(t->fd, &message, MSG_NOSIGNAL);
+    return wire_put(&t->wire, left);
 }
 
 static enum err transmit(struct transfer *t)
@@ -339,10 +375,11 @@ static enum err transmit(struct transfer *t)
             events |= LOOP_WRITE;
             break;
         } else if (errno != EINTR) {
-            /* It may have answered and closed without reading all: look before giving up. */
+            /* The peer may have answered and closed without reading everything: read before
+             * giving up. */
             int number = errno;
             char probe;
-            if (recv(t->fd, &probe, 1, MSG_PEEK) <= 0) return closed_by_errno(t, number);
+            if (recv(t->wire.fd, &probe, 1, MSG_PEEK) <= 0) return closed_by_errno(t, number);
             break;
         }
     }
@@ -350,7 +387,7 @@ static enum err transmit(struct transfer *t)
     return ERR_END;
 }
 
-/* A peer that is gone without a word says nothing to a request that may wait long, either. */
+/* A request may wait long. Keepalives find a peer that is gone without a FIN or RST. */
 static void keep_asking(int fd)
 {
     int on = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
@@ -368,6 +405,24 @@ static void socket_ready(struct loop_fd *w, int events)
     if (events & LOOP_WRITE) err = transmit(t);
     if (err == ERR_END && (events & LOOP_READ)) err = receive(t);
     if (err != ERR_END) end(t, err);
+}
+
+/* -- TLS --------------------------------------------------------------------------------- */
+
+static void handshake_ready(struct loop_fd *w, int events)
+{
+    (void)events;
+    struct transfer *t = link_owner(w, struct transfer, watch);
+    switch (tls_handshake(t->wire.tls, &t->fault)) {
+    case TLS_DONE:
+        t->watch.ready = socket_ready;
+        sign_of_life(t);
+        socket_ready(w, LOOP_READ | LOOP_WRITE);
+        return;
+    case TLS_WANTS_READ: loop_fd_change(t->loop, w, LOOP_READ); return;
+    case TLS_WANTS_WRITE: loop_fd_change(t->loop, w, LOOP_WRITE); return;
+    case TLS_FAILED: end(t, ERR_CLOSED); return;
+    }
 }
 
 /* -- connecting -------------------------------------------------------------------------- */
@@ -393,11 +448,21 @@ static void knock_due(struct loop_timer *timer)
 
 static void connected(struct transfer *t, const struct knock *k)
 {
-    t->fd = k->watch.fd;
+    t->wire.fd = k->watch.fd;
     t->place = &t->to.places[k - t->knocks];
     drop_knocks(t);
     loop_timer_stop(t->loop, &t->silence);
-    loop_fd_start(t->loop, &t->watch, t->fd, LOOP_READ | LOOP_WRITE, socket_ready);
+    if (t->to.tls == NULL) {
+        loop_fd_start(t->loop, &t->watch, t->wire.fd, LOOP_READ | LOOP_WRITE, socket_ready);
+        return;
+    }
+    int on = 1;
+    setsockopt(t->wire.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* a request is many writes */
+    t->wire.tls = tls_connect(t->to.tls, t->wire.fd, t->to.address.host);
+    if (t->wire.tls == NULL)
+        give_up(t, ENOMEM);
+    else
+        loop_fd_start(t->loop, &t->watch, t->wire.fd, LOOP_WRITE, handshake_ready);
 }
 
 static void knock_answered(struct loop_fd *w, int events)
@@ -441,8 +506,8 @@ static bool is_knocking(const struct transfer *t)
     return false;
 }
 
-/* Tries one more place beside those that have not answered yet. Why the last one failed is
- * told where none is left. */
+/* Tries one more address beside those that have not answered yet. If none is left, reports why
+ * the last one failed. */
 static void knock_next(struct transfer *t, int last_number)
 {
     for (bool knocked = false; !knocked && t->place_next < t->to.place_count; t->place_next++) {
@@ -458,17 +523,17 @@ static void knock_next(struct transfer *t, int last_number)
                      knock_due);
 }
 
-void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout_ms,
+void transfer_begin(struct transfer *t, struct loop *l, struct wire wire, uint32_t timeout_ms,
                     void (*done)(struct transfer *, enum err))
 {
     t->loop = l;
     t->done = done;
-    t->fd = fd;
-    /* Each place gets its turn, and the last one time to answer. */
+    t->wire = wire;
+    /* Each address gets its attempt, and the last one gets time to answer. */
     t->share_ms = timeout_ms / (uint32_t)(t->to.place_count + 1);
     loop_timer_start(l, &t->deadline, timeout_ms, deadline_due);
-    if (fd >= 0)
-        loop_fd_start(l, &t->watch, fd, LOOP_READ | LOOP_WRITE, socket_ready);
+    if (wire.fd >= 0)
+        loop_fd_start(l, &t->watch, wire.fd, LOOP_READ | LOOP_WRITE, socket_ready);
     else
         knock_next(t, ENOENT);
 }

@@ -1,13 +1,14 @@
-/* cursor.c - reading back what is durable, in large pieces.
+/* cursor.c - reads durable records back, in large pieces.
  *
- * A cursor has its own file and buffer and shares only two things with the scribe: the durable
- * seq, which says how far it may look, and the shelf, which says where the next segment begins.
- * Up to the durable seq the file cannot change under it, so a piece that was read once serves as
- * long as the record wanted next was durable when it was read. No further than frames reach
- * is read: behind them the page cache has nothing, and the disk only zeros.
+ * A cursor has its own file and buffer, and shares only two things with the journal writer: the
+ * durable seq, which limits how far it may read, and the shelf, which has the next segment. Up to
+ * the durable seq the file cannot change, so a piece stays valid while the wanted record was
+ * durable when the piece was read. Nothing behind the last frame is read: the page cache has
+ * nothing there, and the disk only zeros.
  *
- * What lies a while behind a cursor leaves the page cache. The distance is for others that follow
- * the same journal: who keeps up finds all of it there, who lags more reads it from the disk. */
+ * Bytes at some distance behind a cursor leave the page cache. The distance is for other cursors on
+ * the same journal: one that keeps up finds its bytes in the cache, a slower one reads them from
+ * the disk. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -15,14 +16,14 @@
 #include "journal/inside.h"
 
 struct journal_cursor {
-    struct scribe *scribe;
+    struct journal_writer *journal_writer;
     struct segment_reader reader;
-    uint64_t offset;    /* of the frame at hand, or of the next one */
-    uint64_t dropped;   /* as much of this segment was let go */
-    uint64_t next_seq;  /* the first of the frame at `offset` */
-    uint64_t want;      /* the record to be given next */
-    uint64_t as_of_seq; /* durable when what the reader holds was read */
-    bool inside;        /* a checked frame is being walked */
+    uint64_t offset;    /* of the present frame, or of the next one */
+    uint64_t dropped;   /* the page cache of this segment was dropped up to here */
+    uint64_t next_seq;  /* the first seq of the frame at `offset` */
+    uint64_t want;      /* the record to be returned next */
+    uint64_t as_of_seq; /* the durable seq when the reader's buffer was read */
+    bool inside;        /* the records of a checked frame are being returned */
     struct frame frame;
     const char *bytes;
     size_t record_offset;
@@ -32,20 +33,21 @@ struct journal_cursor {
 enum err journal_cursor_open(struct journal *j, uint64_t seq, struct journal_cursor **ret,
                              struct fault *f)
 {
-    struct scribe *s = &j->scribe;
+    struct journal_writer *s = &j->journal_writer;
     uint64_t written = atomic_load(&s->written_seq);
     if (seq == 0 || seq > written + 1)
         return fault_set(f, ERR_NOT_FOUND, "",
-                         "seq %" PRIu64 " is beyond the journal's last, %" PRIu64, seq, written);
+                         "seq %" PRIu64 " does not exist yet: the journal's last is %" PRIu64, seq,
+                         written);
     struct segment segment;
     if (!shelf_find(&s->shelf, seq, &segment))
         return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is no longer kept", seq);
 
     struct journal_cursor *c = calloc(1, sizeof *c);
-    check(c != NULL);
-    c->scribe = s;
+    if (c == NULL) return fault_set(f, ERR_FULL, "", "there is no memory to read the journal");
+    c->journal_writer = s;
     c->want = seq;
-    /* an empty one begins with the next record */
+    /* an empty segment begins with the next record */
     c->next_seq = segment.first_seq != 0 ? segment.first_seq : seq;
     segment_reader_init(&c->reader, s->disk);
     enum err err = segment_reader_open(&c->reader, segment.id);
@@ -72,10 +74,10 @@ static enum err damaged(const struct journal_cursor *c, struct fault *f)
                      c->reader.id, c->offset, c->want);
 }
 
-/* All before the durable seq that was loaded last. */
+/* Limits reading to the frames written until now. */
 static void see_end(struct journal_cursor *c)
 {
-    uint64_t used = shelf_used(&c->scribe->shelf, c->reader.id);
+    uint64_t used = shelf_used(&c->journal_writer->shelf, c->reader.id);
     c->reader.end = used < c->reader.file_bytes ? used : c->reader.file_bytes;
 }
 
@@ -83,21 +85,23 @@ static void drop_behind(struct journal_cursor *c)
 {
     if (c->offset < c->dropped + CURSOR_DROP_BYTES + CURSOR_DISTANCE_BYTES) return;
     c->dropped = c->offset - CURSOR_DISTANCE_BYTES;
-    c->scribe->disk->uncache(c->scribe->disk->state, c->reader.file, c->dropped);
+    c->journal_writer->disk->uncache(c->journal_writer->disk->state, c->reader.file, c->dropped);
 }
 
-/* To the segment after this one, which must go on where this one ended. */
+/* Continues in the next segment, which must begin where this one ended. */
 static enum err hop(struct journal_cursor *c, struct fault *f)
 {
     struct segment next;
-    if (!shelf_after(&c->scribe->shelf, c->reader.id, &next)) {
-        if (shelf_find(&c->scribe->shelf, c->want, &next)) return damaged(c, f);
+    if (!shelf_after(&c->journal_writer->shelf, c->reader.id, &next)) {
+        if (shelf_find(&c->journal_writer->shelf, c->want, &next)) return damaged(c, f);
         return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is no longer kept", c->want);
     }
     if (next.first_seq != c->next_seq) return damaged(c, f);
-    struct segment newer; /* there is one: the syncer has let this one go before it was read */
-    if (shelf_after(&c->scribe->shelf, next.id, &newer))
-        c->scribe->disk->uncache(c->scribe->disk->state, c->reader.file, c->reader.end);
+    /* if there is one, the syncer dropped `next` from the cache before it was read */
+    struct segment newer;
+    if (shelf_after(&c->journal_writer->shelf, next.id, &newer))
+        c->journal_writer->disk->uncache(c->journal_writer->disk->state, c->reader.file,
+                                         c->reader.end);
     enum err err = segment_reader_open(&c->reader, next.id);
     if (err != ERR_OK)
         return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", next.id);
@@ -106,7 +110,8 @@ static enum err hop(struct journal_cursor *c, struct fault *f)
     return ERR_OK;
 }
 
-/* Enters the frame that holds the wanted record, or steps over one frame or to the next segment. */
+/* Enters the frame that holds the wanted record, or skips one frame, or goes to the next
+ * segment. */
 static enum err advance(struct journal_cursor *c, struct fault *f)
 {
     const char *bytes;
@@ -150,7 +155,8 @@ enum err journal_cursor_next(struct journal_cursor *c, struct journal_record *re
             c->next_seq = c->frame.first_seq + c->frame.count;
         }
         if (c->want > c->as_of_seq) {
-            uint64_t durable = atomic_load_explicit(&c->scribe->durable_seq, memory_order_acquire);
+            uint64_t durable =
+                atomic_load_explicit(&c->journal_writer->durable_seq, memory_order_acquire);
             if (c->want > durable) return ERR_END;
             segment_reader_forget(&c->reader);
             see_end(c);

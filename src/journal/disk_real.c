@@ -1,23 +1,21 @@
 /* disk_real.c - the journal's disk on POSIX files of one directory.
  *
  * Handles are file descriptors. Interrupted calls are repeated and short ones completed here, so
- * that no caller has to know that the kernel may do less than it was asked. What is not repeated
- * is a failure: after EIO nobody knows what the kernel still holds.
+ * that callers need not handle them. A failure is not repeated: after EIO it is unknown which data
+ * the kernel still holds.
  *
  * Files are made by fallocate, then written full of zeros, then fsynced: a file that was only
- * allocated has unwritten extents, and each fdatasync over them would also have to commit the
- * file system's own journal (measured here on ext4: 480 µs against 240 µs). The zeros go around the
- * page cache (O_DIRECT): through it they would take, and soon give back, as much memory as the file
- * is large, for nobody. That alone would be no gain, since a write that ends inside a page that the
- * cache does not have waits until the page is read; so whoever writes does not end there where
- * he can help it (scribe.c pads its frames).
+ * allocated has unwritten extents, and each fdatasync over them would also have to commit the file
+ * system's own journal (measured here on ext4: 480 µs against 240 µs). The zeros bypass the page
+ * cache (O_DIRECT): otherwise they would take, and soon give back, as much memory as the file is
+ * large, without use. That has a cost: a write that ends inside a page which the cache does not
+ * have waits until the page is read. So writers avoid such ends (journal_writer.c pads its frames).
  *
- * What was written, synced and read by those who follow leaves the cache soon (uncache), and the
- * next frames get the same few pages: they are warm, and nobody else's are pushed out. A journal
- * that ran through the page cache would touch memory that nobody used for long, which costs
- * several times as much in a virtual machine whose host takes free memory back: its filling alone
- * was seen to take 200 to 2,400 ns of CPU per record of 1.3 KiB, where it takes 100 now. The price
- * is the new pages of the frames, 200 ns. */
+ * Bytes that were written, synced and read leave the cache soon (uncache), and the next frames get
+ * the same few pages: they are warm, and no other pages are evicted. A journal that filled the page
+ * cache would touch memory that was unused for long. That costs several times as much in a virtual
+ * machine whose host takes free memory back: the filling alone took 200 to 2,400 ns of CPU per
+ * record of 1.3 KiB, and takes 100 now. The price is the new pages of the frames, 200 ns. */
 #include "journal/disk.h"
 
 #include <dirent.h>
@@ -98,7 +96,8 @@ static enum err real_write(void *state, int file, const void *from, size_t size,
         ssize_t put = pwrite(file, at, size, (off_t)offset);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return err_from_errno(errno);
-        if (put == 0) return ERR_IO; /* a file that takes nothing would be asked for ever */
+        /* otherwise a file that takes nothing would loop without end */
+        if (put == 0) return ERR_IO;
         if (planted("short_write_ignored")) return ERR_OK;
         at += put;
         size -= (size_t)put;
@@ -124,8 +123,8 @@ static enum err sync_whole(int file)
     return failed == 0 ? ERR_OK : err_from_errno(errno);
 }
 
-/* Never written, so they are the kernel's one page of zeros; not const, which would put them into
- * the program's file. */
+/* Never written, so the kernel maps its one page of zeros; not const, which would put them into the
+ * program's file. */
 static _Alignas(FILL_ALIGN) char zeros[FILL_BYTES];
 
 static bool set_direct(int file, bool direct)
@@ -135,14 +134,14 @@ static bool set_direct(int file, bool direct)
     return fcntl(file, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
-/* The file system takes no direct writes, or none that are not aligned to its blocks; or the kernel
- * has no memory for one just now, and may have some of its cache. */
+/* The file system takes no direct writes, or only those aligned to its blocks; or the kernel has no
+ * memory for one just now, but can use its cache. */
 static bool is_of_directness(int number)
 {
     return number == EINVAL || number == EOPNOTSUPP || number == ENOMEM;
 }
 
-/* As far as it goes so. */
+/* Fills until direct writes are refused. */
 static enum err fill_direct(int file, uint64_t size, uint64_t *ret_filled)
 {
     uint64_t at = 0;
@@ -169,10 +168,10 @@ static enum err fill_cached(void *state, int file, uint64_t size, uint64_t at)
     return ERR_OK;
 }
 
-/* Where each write would otherwise go to new blocks (btrfs), a file keeps those that it was given:
- * what is promised of them holds on a full disk, too. Only an empty file takes it; other file
- * systems refuse it and need it not, or know no such thing (ZFS). The call means an int, but its number
- * says long, and old kernels' FUSE copies one. */
+/* On a file system that writes to new blocks each time (btrfs), this makes a file keep its blocks,
+ * so that their space is certain on a full disk, too. Only an empty file takes the flag. Other file
+ * systems refuse it and do not need it, or do not know it (ZFS). The call's argument is an int, but
+ * its number is declared with long, and FUSE of old kernels copies a long. */
 static void stay_in_place(int file)
 {
     int flags[2] = {0};
@@ -199,8 +198,8 @@ static enum err real_fill(void *state, int file, uint64_t size)
     return err == ERR_OK ? sync_whole(file) : err;
 }
 
-/* Where blocks cannot be promised the file only gets its size, and a write may meet the full
- * disk. */
+/* If the file system cannot reserve blocks, the file only gets its size, and a write may meet the
+ * full disk. */
 static enum err real_reserve(void *state, int file, uint64_t size)
 {
     (void)state;
@@ -212,7 +211,7 @@ static enum err real_reserve(void *state, int file, uint64_t size)
     return failed == 0 ? ERR_OK : err_from_errno(errno);
 }
 
-/* Always from the begin: what lay across the end of an earlier call has stayed. */
+/* Always from the begin: a page across the end of an earlier call has stayed. */
 static void real_uncache(void *state, int file, uint64_t until)
 {
     (void)state;
@@ -260,7 +259,7 @@ static enum err real_list(void *state, void (*each)(void *context, const char *n
     return err;
 }
 
-/* As df counts: what is kept for root is neither free nor part of the whole. */
+/* As df counts: space reserved for root is neither free nor part of the total. */
 static enum err real_free_bytes(void *state, uint64_t *ret_free, uint64_t *ret_total)
 {
     struct real *r = state;

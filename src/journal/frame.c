@@ -16,7 +16,8 @@ enum {
     AT_BODY_BYTES = 60,
     AT_PREVIOUS = 64,
     AT_SEGMENT_BYTES = 96,
-    AT_ZEROS = 104,
+    AT_NODE = 104,
+    AT_ZEROS = 112,
     AT_BODY_CRC = 120,
     AT_HEADER_CRC = 124,
 };
@@ -45,7 +46,7 @@ static uint64_t get_u64(const char *from)
     return (uint64_t)get_u32(from) | (uint64_t)get_u32(from + 4) << 32;
 }
 
-/* Segment id and epoch lie side by side in the header. */
+/* Segment id and epoch are adjacent in the header. */
 static uint32_t crc_seed(const char *header)
 {
     return crc32c(0, header + AT_SEGMENT, AT_FIRST_SEQ - AT_SEGMENT);
@@ -67,6 +68,7 @@ void frame_encode(struct frame *f, char *bytes)
     put_u32(bytes + AT_BODY_BYTES, f->body_bytes);
     memcpy(bytes + AT_PREVIOUS, f->previous.bytes, SHA256_BYTES);
     put_u64(bytes + AT_SEGMENT_BYTES, f->segment_bytes);
+    put_u64(bytes + AT_NODE, f->node);
     memset(bytes + AT_ZEROS, 0, AT_BODY_CRC - AT_ZEROS);
 
     uint32_t seed = crc_seed(bytes);
@@ -75,7 +77,7 @@ void frame_encode(struct frame *f, char *bytes)
     put_u32(bytes + AT_HEADER_CRC, crc32c(seed, bytes, AT_HEADER_CRC));
 }
 
-/* A header of this segment that is as it was written, in whatever format. */
+/* An undamaged header of this segment, in any format. */
 static bool header_is_whole(const char *bytes, uint64_t segment)
 {
     return get_u64(bytes + AT_SEGMENT) == segment &&
@@ -90,6 +92,13 @@ bool frame_is_later(const char *bytes, uint64_t segment)
            header_is_whole(bytes, segment);
 }
 
+bool frame_is_elsewheres(const char *bytes, uint64_t segment, uint64_t *ret_segment)
+{
+    *ret_segment = get_u64(bytes + AT_SEGMENT);
+    return memcmp(bytes, frame_magic, sizeof frame_magic) == 0 && *ret_segment != segment &&
+           get_u32(bytes + AT_HEADER_CRC) == crc32c(crc_seed(bytes), bytes, AT_HEADER_CRC);
+}
+
 enum err frame_read_header(const char *bytes, uint64_t segment, struct frame *ret)
 {
     if (memcmp(bytes, frame_magic, sizeof frame_magic) != 0) return ERR_END;
@@ -101,6 +110,7 @@ enum err frame_read_header(const char *bytes, uint64_t segment, struct frame *re
         .durable_seq = get_u64(bytes + AT_DURABLE_SEQ),
         .written_ms = get_u64(bytes + AT_WRITTEN_MS),
         .segment_bytes = get_u64(bytes + AT_SEGMENT_BYTES),
+        .node = get_u64(bytes + AT_NODE),
         .count = get_u32(bytes + AT_COUNT),
         .body_bytes = get_u32(bytes + AT_BODY_BYTES),
         .body_crc = get_u32(bytes + AT_BODY_CRC),
@@ -108,8 +118,8 @@ enum err frame_read_header(const char *bytes, uint64_t segment, struct frame *re
     memcpy(f.epoch, bytes + AT_EPOCH, JOURNAL_EPOCH_TEXT);
     memcpy(f.previous.bytes, bytes + AT_PREVIOUS, SHA256_BYTES);
 
-    /* A header may be well summed and still come from elsewhere: nothing below may overflow. A
-     * writer cannot know its own records durable, nor number them from 0. */
+    /* A header with a good checksum may still come from elsewhere: nothing below may overflow. A
+     * writer cannot claim its own records durable, nor number them from 0. */
     if (f.body_bytes > FRAME_BODY_BYTES) return ERR_CORRUPT;
     if (f.count > f.body_bytes / FRAME_RECORD_HEADER_BYTES) return ERR_CORRUPT;
     if (f.first_seq == 0 || f.first_seq > UINT64_MAX / 2) return ERR_CORRUPT;
@@ -150,6 +160,16 @@ bool frame_next(const struct frame *f, const char *bytes, size_t *offset, struct
     *ret_private = str_of(record + public_size, (size_t)private_size);
     *offset += FRAME_RECORD_HEADER_BYTES + (size_t)(public_size + private_size);
     return true;
+}
+
+void frame_told_next(struct frame_told *t, uint64_t offset, const struct frame *f)
+{
+    uint64_t end = offset + frame_size(f);
+    if (offset == 0) t->below_seq = f->first_seq - 1; /* it is in another file */
+    uint64_t told = f->durable_seq < t->below_seq ? f->durable_seq : t->below_seq;
+    if (told > t->seq) t->seq = told;
+    if (end / FRAME_BLOCK_BYTES == offset / FRAME_BLOCK_BYTES) return;
+    t->below_seq = end % FRAME_BLOCK_BYTES == 0 ? frame_last_seq(f) : f->first_seq - 1;
 }
 
 void frame_put_record_header(char *to, size_t public_size, size_t private_size)

@@ -1,21 +1,23 @@
-/* producer.c - one reactor's door to the journal: records into blocks, blocks to the scribe.
+/* producer.c - a reactor's interface to the journal: puts records into blocks, and passes blocks to
+ * the journal writer.
  *
- * Nothing here waits or takes a lock. A refusal is decided before anything changes, and leaves
- * `starved` behind, so that the scribe rings when it is worth another try. */
+ * Nothing here waits or takes a lock. A refusal is decided before anything changes, and sets
+ * `starved`, so that the journal writer wakes the producer when it may try again. */
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "journal/scribe.h"
+#include "journal/journal_writer.h"
 
 _Static_assert((int)FRAME_RECORD_HEADER_BYTES <= (int)LIMIT_RECORD_HEAD_BYTES,
-               "who asks for room reckons with as much");
+               "callers of journal_reserve() count so many bytes for a record's head");
 
-void producer_init(struct journal_producer *p, struct scribe *s, unsigned index)
+void producer_init(struct journal_producer *p, struct journal_writer *s, unsigned index)
 {
-    p->scribe = s;
+    p->journal_writer = s;
     p->index = index;
     for (int i = 0; i < LIMIT_BLOCKS; i++) {
-        p->blocks[i].bytes = aligned_alloc(SCRIBE_PAGE_BYTES, FRAME_BYTES + SCRIBE_PAD_BYTES);
+        p->blocks[i].bytes =
+            aligned_alloc(JOURNAL_WRITER_PAGE_BYTES, FRAME_BYTES + JOURNAL_WRITER_PAD_BYTES);
         check(p->blocks[i].bytes != NULL);
     }
 }
@@ -25,7 +27,7 @@ void producer_fini(struct journal_producer *p)
     for (int i = 0; i < LIMIT_BLOCKS; i++) free(p->blocks[i].bytes);
 }
 
-void producers_ring_starved(struct scribe *s)
+void producers_ring_starved(struct journal_writer *s)
 {
     for (unsigned i = 0; i < s->options.producers; i++) {
         struct journal_producer *p = &s->producers[i];
@@ -44,8 +46,8 @@ static bool block_is_free(const struct journal_producer *p)
     return p->sealed_own - atomic_load(&p->freed) < LIMIT_BLOCKS;
 }
 
-/* A whole frame's room, leaving at least `least` bytes of it. */
-static bool room_take(struct scribe *s, int64_t least)
+/* Takes a whole frame's room, if at least `least` bytes remain after that. */
+static bool room_take(struct journal_writer *s, int64_t least)
 {
     int64_t room = atomic_load(&s->room);
     while (room - FRAME_BYTES >= least)
@@ -55,7 +57,7 @@ static bool room_take(struct scribe *s, int64_t least)
 
 static enum err block_open(struct journal_producer *p, bool closing)
 {
-    struct scribe *s = p->scribe;
+    struct journal_writer *s = p->journal_writer;
     if (!block_is_free(p)) return ERR_FULL;
     bool ordinary = room_take(s, s->reserve_bytes);
     if (!ordinary && !(closing && room_take(s, 0)))
@@ -69,16 +71,16 @@ static enum err block_open(struct journal_producer *p, bool closing)
     return ERR_OK;
 }
 
-/* A block that got no record gives its room back. */
+/* A block without records gives its room back. */
 static void block_drop(struct journal_producer *p)
 {
     p->open = false;
-    atomic_fetch_add(&p->scribe->room, FRAME_BYTES);
+    atomic_fetch_add(&p->journal_writer->room, FRAME_BYTES);
 }
 
 static enum err try_reserve(struct journal_producer *p, size_t size, bool closing)
 {
-    if (!closing && atomic_load_explicit(&p->scribe->disk_full, memory_order_relaxed))
+    if (!closing && atomic_load_explicit(&p->journal_writer->disk_full, memory_order_relaxed))
         return ERR_JOURNAL_FULL;
     if (p->open) {
         const struct block *b = filling(p);
@@ -94,7 +96,7 @@ static char *reserve(struct journal_producer *p, size_t size, bool closing, enum
     check(size <= LIMIT_RESERVE_BYTES);
     enum err err = try_reserve(p, size, closing);
     if (err != ERR_OK) {
-        /* Whoever makes room looks at `starved` after making it, and we look for room after
+        /* A thread that makes room checks `starved` after that, and this one checks for room after
          * setting `starved`: one of the two sees the other. */
         atomic_store(&p->starved, true);
         err = try_reserve(p, size, closing);
@@ -143,23 +145,25 @@ void journal_commit(struct journal_producer *p, size_t public_size, size_t priva
     p->last_mark = p->sealed_own + 1;
 }
 
-uint64_t journal_mark(const struct journal_producer *p) { return p->last_mark; }
+uint64_t journal_block(const struct journal_producer *p) { return p->last_mark; }
 
 void journal_seal(struct journal_producer *p)
 {
     if (!p->open) return;
-    if (filling(p)->count == 0) { /* kept, its room would be missing to others who wait for some */
+    /* if this block was kept, its room would be missing to waiting producers */
+    if (filling(p)->count == 0) {
         block_drop(p);
-        producers_ring_starved(p->scribe);
+        producers_ring_starved(p->journal_writer);
         return;
     }
     p->open = false;
     p->sealed_own++;
     atomic_store(&p->sealed, p->sealed_own);
-    bell_ring(&p->scribe->writer_bell);
+    wakeup_send(&p->journal_writer->writer_wakeup);
 }
 
-void journal_marks(const struct journal_producer *p, uint64_t *ret_written, uint64_t *ret_durable)
+void journal_progress(const struct journal_producer *p, uint64_t *ret_written,
+                      uint64_t *ret_durable)
 {
     *ret_written = atomic_load_explicit(&p->written, memory_order_acquire);
     *ret_durable = atomic_load_explicit(&p->durable, memory_order_acquire);
@@ -167,7 +171,7 @@ void journal_marks(const struct journal_producer *p, uint64_t *ret_written, uint
 
 static bool another_would_open(const struct journal_producer *p)
 {
-    const struct scribe *s = p->scribe;
+    const struct journal_writer *s = p->journal_writer;
     uint64_t busy = p->sealed_own - atomic_load(&p->freed) + (p->open ? 1 : 0);
     if (busy >= LIMIT_BLOCKS) return false;
     return atomic_load(&s->room) - FRAME_BYTES >= s->reserve_bytes ||

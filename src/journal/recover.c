@@ -9,7 +9,7 @@
 
 struct found { /* a segment file on disk */
     uint64_t id, bytes;
-    uint64_t first_seq, end_seq; /* of its whole frames; end_seq is the next one's */
+    uint64_t first_seq, end_seq; /* of its whole frames; end_seq is one more than the last */
     uint64_t last_ms;
     uint64_t used; /* offset after the last whole frame */
 };
@@ -20,15 +20,18 @@ struct survey {
     struct segment_reader reader;
     struct found *all;
     size_t count, capacity;
+    const _Atomic bool *given_up;
 
-    /* How far whole frames go. */
+    /* The end of the whole frames. */
     size_t last;       /* index of the segment where they end */
-    uint64_t next_seq; /* 0: not known yet */
+    uint64_t next_seq; /* 0: unknown */
     struct sha256 previous;
     uint64_t records;
     char epoch[JOURNAL_EPOCH_TEXT];
+    uint64_t node;
+    struct frame_told told;
 
-    uint64_t claimed_seq; /* highest durable seq told by any header */
+    uint64_t claimed_seq; /* highest durable seq that any header claims */
     uint64_t torn_frames; /* headers beyond the end */
     uint64_t torn_bytes;  /* sectors beyond the end that are not zeros */
     bool last_is_torn;    /* such sectors in all[last] */
@@ -37,7 +40,8 @@ struct survey {
 
 /* ---- what the disk refused ---- */
 
-/* With the reason and the place. A disk that is no real one leaves errno as somebody else had it. */
+/* With the reason and the directory. A simulated disk does not set errno, so it may be
+ * unrelated. */
 static enum err disk_fault(const struct survey *v, enum err err, const char *what, struct fault *f)
 {
     int number = errno;
@@ -86,13 +90,14 @@ static enum err list_files(struct survey *v, struct fault *f)
     for (size_t i = 1; i < v->count; i++)
         if (v->all[i].id != v->all[i - 1].id + 1)
             return fault_set(f, ERR_CORRUPT, "",
-                             "segment %016" PRIx64 ".journal is missing: the next one is here",
+                             "segment %016" PRIx64
+                             ".journal is missing, but the next one exists; restore it",
                              v->all[i - 1].id + 1);
     return ERR_OK;
 }
 
 /* A segment has its whole length before its first frame is written, so a shorter file lost its end
- * later, and records may have been there. `made_bytes` 0: its length when it was made is not known. */
+ * later, perhaps with records. `made_bytes` 0: its original length is unknown. */
 static enum err cut_fault(const struct found *s, uint64_t made_bytes, struct fault *f)
 {
     char made[64] = "";
@@ -116,8 +121,8 @@ static enum err open_file(struct survey *v, size_t index, struct fault *f)
 
 /* ---- whole frames ---- */
 
-/* ERR_END: no whole frame at `offset`; ERR_CORRUPT: one that the end of the file cuts; ERR_IO; else
- * the frame and its bytes. */
+/* ERR_OK: the frame and its bytes. ERR_END: no whole frame at `offset`. ERR_CORRUPT: the end of the
+ * file cuts it. ERR_IO. */
 static enum err read_frame(struct survey *v, uint64_t offset, struct frame *ret,
                            const char **ret_bytes)
 {
@@ -133,7 +138,7 @@ static enum err read_frame(struct survey *v, uint64_t offset, struct frame *ret,
 
 static bool follows(const struct survey *v, const struct frame *f)
 {
-    if (v->next_seq == 0) return true; /* the oldest kept: there is nothing to compare with */
+    if (v->next_seq == 0) return true; /* the oldest kept one: there is nothing to compare with */
     return f->first_seq == v->next_seq &&
            memcmp(&f->previous, &v->previous, sizeof v->previous) == 0;
 }
@@ -143,7 +148,14 @@ static void claim(struct survey *v, uint64_t durable_seq)
     if (durable_seq > v->claimed_seq) v->claimed_seq = durable_seq;
 }
 
-/* The whole frames of one segment that follow each other. ERR_END: its first frame does not
+static enum err go_on(const struct survey *v, struct fault *f)
+{
+    if (v->given_up == NULL || !atomic_load_explicit(v->given_up, memory_order_relaxed))
+        return ERR_OK;
+    return fault_set(f, ERR_CLOSED, "", "the start was cancelled while the journal was read");
+}
+
+/* Reads the whole frames of one segment that follow each other. ERR_END: its first frame does not
  * follow the segment before. */
 static enum err walk_segment(struct survey *v, size_t index, struct fault *f)
 {
@@ -151,7 +163,9 @@ static enum err walk_segment(struct survey *v, size_t index, struct fault *f)
     for (;;) {
         struct frame frame;
         const char *bytes;
-        enum err err = read_frame(v, s->used, &frame, &bytes);
+        enum err err = go_on(v, f);
+        if (err != ERR_OK) return err;
+        err = read_frame(v, s->used, &frame, &bytes);
         if (err == ERR_END) return s->used > 0 ? ERR_OK : ERR_END;
         if (err == ERR_CORRUPT) return cut_fault(s, 0, f);
         if (err == ERR_OK && frame.segment_bytes > s->bytes)
@@ -162,8 +176,8 @@ static enum err walk_segment(struct survey *v, size_t index, struct fault *f)
             return segment_fault(v, err, s->id, what, f);
         }
         if (!follows(v, &frame)) {
-            /* A lost frame leaves a hole, and a hole was found before this. So this is a whole
-             * frame in a place where no crash puts it. */
+            /* A lost frame leaves a hole, and a hole would have been found before. So this is a
+             * whole frame in a place where no crash puts it. */
             if (s->used > 0)
                 return fault_set(f, ERR_CORRUPT, "",
                                  "segment %016" PRIx64 ".journal, offset %" PRIu64
@@ -176,6 +190,8 @@ static enum err walk_segment(struct survey *v, size_t index, struct fault *f)
         v->previous = frame_digest(&frame, bytes, v->hasher);
         if (frame.count > 0) memcpy(v->epoch, frame.epoch, JOURNAL_EPOCH_TEXT); /* a record's */
         claim(v, frame.durable_seq);
+        frame_told_next(&v->told, s->used, &frame);
+        if (frame.node != 0) v->node = frame.node;
         v->records += frame.count;
         s->last_ms = frame.written_ms;
         s->used += frame_size(&frame);
@@ -202,15 +218,39 @@ static bool is_zeros(const char *bytes, size_t size)
     return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-/* What lies in a segment from `offset` on: headers, whose durable seq counts even where their
- * bodies are torn, and sectors that are not zeros. */
-static enum err scan(struct survey *v, uint64_t offset, bool *ret_torn)
+/* Refuses a header that no crash puts there: a file is zeros before its first frame, and a start
+ * records nothing under a new name before its first frame is durable. So it is from another file or
+ * another engine, and the original content is lost. */
+static enum err refuse_foreign(const struct survey *v, const char *header, uint64_t offset,
+                               struct fault *f)
+{
+    struct frame frame;
+    uint64_t segment;
+    char whose[80];
+    if (frame_is_elsewheres(header, v->reader.id, &segment))
+        snprintf(whose, sizeof whose, "of segment %016" PRIx64 ".journal", segment);
+    else if (v->node != 0 && frame_read_header(header, v->reader.id, &frame) == ERR_OK &&
+             frame.node != 0 && frame.node != v->node)
+        snprintf(whose, sizeof whose, "of another engine's journal");
+    else
+        return ERR_OK;
+    return fault_set(f, ERR_CORRUPT, "",
+                     "segment %016" PRIx64 ".journal, offset %" PRIu64
+                     ": a frame %s is in the place of the records from seq %" PRIu64
+                     " on; restore the right file",
+                     v->reader.id, offset, whose, v->next_seq);
+}
+
+/* Scans a segment from `offset` on for headers, whose durable seq counts even if their bodies are
+ * torn, and for sectors that are not zeros. ERR_CLOSED and ERR_CORRUPT set *f. */
+static enum err scan(struct survey *v, uint64_t offset, bool *ret_torn, struct fault *f)
 {
     while (offset < v->reader.file_bytes) {
         uint64_t left = v->reader.file_bytes - offset;
         size_t size = left < SEGMENT_READ_BYTES ? (size_t)left : SEGMENT_READ_BYTES;
         const char *bytes;
-        enum err err = segment_reader_view(&v->reader, offset, size, &bytes);
+        enum err err = go_on(v, f);
+        if (err == ERR_OK) err = segment_reader_view(&v->reader, offset, size, &bytes);
         if (err != ERR_OK) return err;
         offset += size;
         if (is_zeros(bytes, size)) continue;
@@ -220,9 +260,10 @@ static enum err scan(struct survey *v, uint64_t offset, bool *ret_torn)
             if (is_zeros(bytes + at, piece)) continue;
             v->torn_bytes += piece;
             struct frame frame;
-            if (piece < FRAME_HEADER_BYTES ||
-                frame_read_header(bytes + at, v->reader.id, &frame) != ERR_OK)
-                continue;
+            if (piece < FRAME_HEADER_BYTES) continue;
+            err = refuse_foreign(v, bytes + at, offset - size + at, f);
+            if (err != ERR_OK) return err;
+            if (frame_read_header(bytes + at, v->reader.id, &frame) != ERR_OK) continue;
             v->torn_frames++;
             claim(v, frame.durable_seq);
         }
@@ -230,8 +271,7 @@ static enum err scan(struct survey *v, uint64_t offset, bool *ret_torn)
     return ERR_OK;
 }
 
-/* Behind the whole frames there may be some that a later program wrote: they must
- * not be cut for torn ones. */
+/* A later program may have written frames behind the whole ones: they must not be cut as torn. */
 static enum err refuse_later(struct survey *v, uint64_t offset, struct fault *f)
 {
     const char *bytes;
@@ -244,7 +284,7 @@ static enum err refuse_later(struct survey *v, uint64_t offset, struct fault *f)
                      v->reader.id, offset);
 }
 
-/* Where frames will be written, no page may stay that was read: the kernel reads ahead into folios
+/* Pages must not stay in the cache where frames will be written. The kernel reads ahead into folios
  * of megabytes, and each small write or sync of a part of one looks at all of its blocks (measured
  * on ext4: 3 to 5 µs more per write). */
 static enum err scan_rest(struct survey *v, struct fault *f)
@@ -255,7 +295,8 @@ static enum err scan_rest(struct survey *v, struct fault *f)
         enum err err = open_file(v, i, f);
         if (err == ERR_OK) err = refuse_later(v, v->all[i].used, f);
         if (err != ERR_OK) return err;
-        err = scan(v, v->all[i].used, &torn);
+        err = scan(v, v->all[i].used, &torn, f);
+        if (err == ERR_CLOSED || err == ERR_CORRUPT) return err;
         if (err != ERR_OK) return segment_fault(v, err, v->all[i].id, "read", f);
         if (i == v->last)
             v->last_is_torn = torn;
@@ -267,7 +308,7 @@ static enum err scan_rest(struct survey *v, struct fault *f)
     return ERR_OK;
 }
 
-/* Whether what is missing had been promised. */
+/* Whether a missing record had been promised to be durable. */
 static enum err judge(const struct survey *v, struct fault *f)
 {
     const struct found *s = &v->all[v->last];
@@ -284,11 +325,11 @@ static enum err judge(const struct survey *v, struct fault *f)
                      s->id, s->used, v->next_seq, v->claimed_seq);
 }
 
-/* ---- putting it right ---- */
+/* ---- repair ---- */
 
 static enum err remove_after(struct survey *v, size_t from)
 {
-    /* Newest first and each durably, so that no gap can be found if this is cut short. */
+    /* Newest first and each durably, so that an interruption leaves no gap. */
     while (v->count > from) {
         char name[SEGMENT_NAME];
         segment_write_name(v->all[v->count - 1].id, name);
@@ -300,20 +341,20 @@ static enum err remove_after(struct survey *v, size_t from)
     return ERR_OK;
 }
 
-/* A fresh file where there is room for one. A full disk must not keep the journal shut, so else
- * the same bytes are written over themselves: less good, because bad blocks stay in use. */
+/* Uses a fresh file if there is room for one. A full disk must not prevent the start, so otherwise
+ * the same bytes are written over themselves. That is worse, because bad blocks stay in use. */
 static enum err copy_one(struct survey *v, size_t index, uint64_t segment_bytes)
 {
     struct found *s = &v->all[index];
-    uint64_t bytes = s->bytes > segment_bytes ? s->bytes : segment_bytes; /* as its frames say */
+    uint64_t bytes = s->bytes > segment_bytes ? s->bytes : segment_bytes; /* by its frames */
     enum err err = segment_copy(v->disk, s->id, bytes, s->used);
     if (disk_refuses(err)) return segment_rewrite(v->disk, s->id, s->used);
     if (err == ERR_OK) s->bytes = bytes;
     return err;
 }
 
-/* The last frames of a segment may hold no records, and then no durable seq speaks of them. They
- * are surely synced only when the record after them is, because a sync leaves out nothing older. */
+/* The last frames of a segment may hold no records, and then no durable seq covers them. They are
+ * certainly synced only when the record after them is, because a sync covers everything older. */
 static bool needs_copy(const struct survey *v, size_t index)
 {
     const struct found *s = &v->all[index];
@@ -321,8 +362,8 @@ static bool needs_copy(const struct survey *v, size_t index)
     return s->used > 0 || v->last_is_torn; /* not a new one */
 }
 
-/* Later segments go first: were the cut one made whole before them, their frames would be found
- * again after a crash in between. One empty segment of the right size stays as the spare. */
+/* Removes later segments first: if the cut one was completed before them, a crash in between would
+ * make their frames valid again. One empty segment of the right size stays as the spare. */
 static enum err repair(struct survey *v, uint64_t segment_bytes)
 {
     size_t keep = v->after_is_torn < v->count ? v->last + 1 : v->last + 2;
@@ -351,13 +392,15 @@ static void give(struct survey *v, struct shelf *shelf, struct recovery *ret,
                                       .segment_bytes = last->bytes,
                                       .offset = last->used,
                                       .next_seq = v->next_seq,
-                                      .previous = v->previous}};
+                                      .previous = v->previous,
+                                      .told = v->told}};
     if (v->last + 1 < v->count) {
         ret->spare = v->all[v->last + 1].id;
         ret->spare_bytes = v->all[v->last + 1].bytes;
     }
     *report = (struct journal_report){.last_seq = v->next_seq - 1,
                                       .last_ms = last->last_ms,
+                                      .node = v->node,
                                       .durable_seq_claimed = v->claimed_seq,
                                       .cut_frames = v->torn_frames,
                                       .cut_bytes = v->torn_bytes,
@@ -366,7 +409,7 @@ static void give(struct survey *v, struct shelf *shelf, struct recovery *ret,
     memcpy(report->last_epoch, v->epoch, JOURNAL_EPOCH_TEXT);
 }
 
-/* It is known to be zeros: nobody reads it. */
+/* Its content is known to be zeros, so it is not read. */
 static enum err begin_empty(struct survey *v, uint64_t segment_bytes, struct fault *f)
 {
     enum err err = segment_make(v->disk, 1, segment_bytes);
@@ -381,8 +424,7 @@ static enum err begin_empty(struct survey *v, uint64_t segment_bytes, struct fau
 static enum err survey_run(struct survey *v, uint64_t segment_bytes, struct fault *f)
 {
     enum err err = segment_remove_unready(v->disk);
-    if (err != ERR_OK)
-        return disk_fault(v, err, "the journal's directory cannot be put in order", f);
+    if (err != ERR_OK) return disk_fault(v, err, "the journal's segments cannot be repaired", f);
     err = list_files(v, f);
     if (err == ERR_OK && v->count == 0) return begin_empty(v, segment_bytes, f);
     if (err == ERR_OK) err = walk(v, f);
@@ -394,10 +436,11 @@ static enum err survey_run(struct survey *v, uint64_t segment_bytes, struct faul
     return ERR_OK;
 }
 
-enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf,
-                     struct recovery *ret, struct journal_report *ret_report, struct fault *f)
+enum err recover_run(struct disk *d, uint64_t segment_bytes, const _Atomic bool *given_up,
+                     struct shelf *shelf, struct recovery *ret, struct journal_report *ret_report,
+                     struct fault *f)
 {
-    struct survey v = {.disk = d, .hasher = hasher_create()};
+    struct survey v = {.disk = d, .hasher = hasher_create(), .given_up = given_up};
     segment_reader_init(&v.reader, d);
     enum err err = survey_run(&v, segment_bytes, f);
     if (err == ERR_OK) give(&v, shelf, ret, ret_report);
@@ -409,7 +452,7 @@ enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf
 
 /* ---- replay ---- */
 
-/* It was whole a moment ago. */
+/* The frame was whole when the files were checked. */
 static enum err unreadable(const struct survey *v, enum err err, struct fault *f)
 {
     return fault_set(f, err, "",
@@ -425,8 +468,10 @@ static enum err replay_segment(struct survey *v, uint64_t end,
     for (uint64_t offset = 0; offset < end;) {
         struct frame frame;
         const char *bytes;
-        enum err err = read_frame(v, offset, &frame, &bytes);
-        if (err == ERR_END) break; /* of a full segment */
+        enum err err = go_on(v, f);
+        if (err != ERR_OK) return err;
+        err = read_frame(v, offset, &frame, &bytes);
+        if (err == ERR_END) break; /* the segment is full */
         if (err == ERR_OK && frame.first_seq != v->next_seq) err = ERR_CORRUPT;
         if (err != ERR_OK) return unreadable(v, err, f);
         struct journal_record record = {.seq = frame.first_seq};
@@ -446,12 +491,14 @@ static enum err replay_segment(struct survey *v, uint64_t end,
 }
 
 enum err recover_replay(struct disk *d, struct shelf *shelf, const struct tail *tail,
+                        const _Atomic bool *given_up,
                         enum err (*replay)(void *context, const struct journal_record *record),
                         void *context, struct fault *f)
 {
     uint64_t first_seq = shelf->all[0].first_seq;
     /* 0: it is empty */
-    struct survey v = {.disk = d, .next_seq = first_seq == 0 ? tail->next_seq : first_seq};
+    struct survey v = {
+        .disk = d, .given_up = given_up, .next_seq = first_seq == 0 ? tail->next_seq : first_seq};
     segment_reader_init(&v.reader, d);
     enum err err = ERR_OK;
     for (size_t i = 0; err == ERR_OK && i < shelf->count; i++) {

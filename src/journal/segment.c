@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/reserve.h"
 
 enum { ID_HEX = 16 };
 
@@ -51,7 +52,7 @@ static enum err copy_bytes(struct disk *d, uint64_t id, int to, uint64_t used)
     return err == ERR_OK ? d->sync(d->state, to) : err;
 }
 
-/* Under its unready name: zeros, then the first `used` bytes of what the id names now. */
+/* Makes a file under the unready name: the first `used` bytes of the present file, then zeros. */
 static enum err make_unready(struct disk *d, uint64_t id, uint64_t bytes, uint64_t used,
                              const char *name)
 {
@@ -132,8 +133,6 @@ enum err segment_remove_unready(struct disk *d)
 void segment_reader_init(struct segment_reader *r, struct disk *d)
 {
     *r = (struct segment_reader){.disk = d, .file = -1};
-    r->bytes = malloc(SEGMENT_READ_BYTES);
-    check(r->bytes != NULL);
 }
 
 void segment_reader_fini(struct segment_reader *r)
@@ -147,6 +146,8 @@ void segment_reader_fini(struct segment_reader *r)
 enum err segment_reader_open(struct segment_reader *r, uint64_t id)
 {
     char name[SEGMENT_NAME];
+    if (r->bytes == NULL) r->bytes = malloc(SEGMENT_READ_BYTES);
+    if (r->bytes == NULL) return ERR_FULL;
     write_name(id, segment_suffix, name);
     int file;
     uint64_t bytes = 0;
@@ -195,7 +196,7 @@ void shelf_init(struct shelf *s)
 void shelf_fini(struct shelf *s)
 {
     pthread_mutex_destroy(&s->lock);
-    free(s->all);
+    reserve_give(s->all);
 }
 
 void shelf_append(struct shelf *s, struct segment segment)
@@ -203,8 +204,7 @@ void shelf_append(struct shelf *s, struct segment segment)
     pthread_mutex_lock(&s->lock);
     if (s->count == s->capacity) {
         s->capacity = s->capacity == 0 ? 16 : 2 * s->capacity;
-        s->all = realloc(s->all, s->capacity * sizeof *s->all);
-        check(s->all != NULL);
+        s->all = reserve_resize(s->all, s->capacity * sizeof *s->all);
     }
     s->all[s->count++] = segment;
     pthread_mutex_unlock(&s->lock);
@@ -253,7 +253,7 @@ uint64_t shelf_used(struct shelf *s, uint64_t id)
 {
     pthread_mutex_lock(&s->lock);
     uint64_t used = UINT64_MAX;
-    for (size_t i = s->count; i > 0 && used == UINT64_MAX; i--) /* mostly it is the last */
+    for (size_t i = s->count; i > 0 && used == UINT64_MAX; i--) /* usually it is the last */
         if (s->all[i - 1].id == id) used = s->all[i - 1].used;
     pthread_mutex_unlock(&s->lock);
     return used;

@@ -1,4 +1,4 @@
-/* json.c - looking into a tree that was read. */
+/* json.c - lookups in a parsed tree. */
 #include "json/json.h"
 
 struct json *json_get(const struct json *object, struct str key)

@@ -1,9 +1,10 @@
-/* members.h - many members of an object in a row, of names that are known beforehand.
+/* members.h - many members of an object in a row, with names that are known at compile time.
  *
- * What json_put_plain_member() and its like do, for who writes tens of members for every request:
- * where the next byte goes stays in registers instead of the buf, and a name that is a literal is
- * stored and not copied. Between members_begin() and members_end() nothing else is put into the
- * buf. Overflow shows in it, and nothing follows what there was no room for. Pure, any thread. */
+ * Does the same as json_put_plain_member() and similar functions, for code that writes tens of
+ * members for every request. The write position stays in registers instead of the buf, and a
+ * name that is a literal is stored without a copy. Between members_begin() and members_end()
+ * nothing else may be put into the buf. Overflow is set in the buf, and nothing is written after
+ * it. Pure, any thread. */
 #ifndef JSON_MEMBERS_H
 #define JSON_MEMBERS_H
 
@@ -12,14 +13,14 @@
 
 struct members {
     struct buf *out;
-    char *to;  /* where the next member goes */
-    char *end; /* of the room that is there */
+    char *to;  /* write position of the next member */
+    char *end; /* end of the room */
 };
 
-/* These are inlined wherever they are called: the address of a `struct members` goes nowhere. */
+/* These are always inlined: the address of a `struct members` is never passed on. */
 #define MEMBERS_INLINE static inline __attribute__((always_inline))
 
-/* The name of a member with what stands before it and, for members_put_plain(), _text() and
+/* The name of a member with the text before it and, for members_put_plain(), _text() and
  * _time(), the quote that opens its value. */
 #define MEMBER_NAME(name) STR(",\"" name "\":")
 #define MEMBER_QUOTED(name) STR(",\"" name "\":\"")
@@ -30,13 +31,13 @@ struct members_place {
     char *to, *end;
 };
 
-/* Room for `more` bytes at `to`, the end of what was put, or overflow and less. */
+/* Room for `more` bytes at `to`, the end of the written text; otherwise overflow and less room. */
 struct members_place members_grow(struct buf *out, char *to, size_t more);
-/* Copies a text and puts a quote after it; the byte after that. */
+/* Copies a text and puts a quote after it; returns the position after that. */
 char *members_copy_plain(char *to, const char *text, size_t size);
-/* The same, or NULL where the text has something to escape. */
+/* The same, or NULL if the text has something to escape. */
 char *members_copy_text(char *to, const char *text, size_t size);
-/* The whole member with escapes, however much room there is. */
+/* The whole member with escapes, whatever room there is. */
 struct members_place members_put_escaped(struct buf *out, char *to, struct str quoted_name,
                                          struct str text);
 
@@ -65,7 +66,7 @@ MEMBERS_INLINE bool members_room(struct members *m, size_t more)
     return (size_t)(m->end - m->to) >= more;
 }
 
-/* A string of bytes that are known to need no escape. */
+/* A string that needs no escape. */
 MEMBERS_INLINE void members_put_plain(struct members *m, struct str quoted_name, struct str text)
 {
     if (!members_room(m, quoted_name.size + text.size + 1)) return;

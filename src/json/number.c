@@ -1,21 +1,22 @@
-/* number.c - numbers: literal to double, double to the text that ECMAScript gives.
+/* number.c - numbers: literal to double, double to ECMAScript's text.
  *
  *   number = [ "-" ] ( "0" / 1-9 *digit ) [ "." 1*digit ] [ ( "e" / "E" ) [ "+" / "-" ] 1*digit ]
  *
  * Reading: a literal is m * 10^e. Where m < 2^53 and |e| <= 22, both m and 10^|e| are doubles
  * exactly, so that one multiplication or division rounds once and is the nearest double (Clinger
- * 1990). That is nearly every number people send; others go to number.cc.
+ * 1990). This covers nearly all numbers in practice; others go to number.cc.
  *
- * Writing: an integer below 10^15 is its digits. Otherwise, if d is exactly what m / 10^6 rounds
- * to for an integer m < 10^15, then m / 10^6 without its trailing zeros is the answer: every
- * decimal of at most 15 digits has its own double (DBL_DIG), so no shorter decimal can read back
- * as d. Others go to number.cc for their shortest digits and are laid out here.
+ * Writing: an integer below 10^15 is its digits. Otherwise, if d is exactly what m / 10^6 rounds to
+ * for an integer m < 10^15, then m / 10^6 without its trailing zeros is the text. Every decimal of
+ * at most 15 digits has its own double (DBL_DIG), so no shorter decimal can read back as d. Others
+ * go to number.cc for their shortest digits and are laid out here.
  *
- * Integer literals (no fraction, no exponent): from 2^53 on, where doubles begin to leave integers
- * out, each is kept as int64 or uint64, also one that a double holds. Else of two neighbours one
- * would be an integer and the other a double, and be compared as doubles, to which they are equal.
- * One beyond 64 bits is refused unless its nearest double is exactly it (100000000000000000000) or
- * is written so: the double 2^64 is written 18446744073709552000, and what we write we must read. */
+ * Integer literals (no fraction, no exponent): from 2^53 on, not every integer is a double, so
+ * each is kept as int64 or uint64, even if a double holds it. Otherwise one of two neighbours
+ * would be an integer and the other a double; they would be compared as doubles, and be equal.
+ * One beyond 64 bits is refused unless its nearest double equals it (100000000000000000000) or
+ * is written in that form: the double 2^64 is written 18446744073709552000, and the reader must
+ * accept what the writer makes. */
 #include "json/number.h"
 
 #include <math.h>
@@ -35,12 +36,12 @@ enum {
 #define EXACT_MAX ((uint64_t)1 << 53)
 #define PLAIN_MAX 1e15
 
-/* What a literal is made of. Digits beyond the 19th are counted, not kept. */
+/* The parts of a literal. Digits beyond the 19th are counted, not kept. */
 struct parts {
     uint64_t mantissa;
     int kept;     /* digits in the mantissa, leading zeros not counted */
     int dropped;  /* significant digits after those */
-    int exponent; /* of ten, for all those digits as one integer */
+    int exponent; /* power of ten, for all those digits as one integer */
     bool negative;
     bool integer;    /* no fraction, no exponent */
     bool scientific; /* an exponent */
@@ -58,7 +59,7 @@ static inline void take_digit(struct parts *n, char c)
     }
 }
 
-/* The exponent after its `e`; NULL where a digit is missing, else where it ends. */
+/* The exponent after its `e`; returns its end, or NULL if a digit is missing. */
 static const char *read_exponent(const char *p, const char *end, struct parts *n)
 {
     bool negative = p < end && *p == '-';
@@ -71,7 +72,7 @@ static const char *read_exponent(const char *p, const char *end, struct parts *n
     return p;
 }
 
-/* The grammar; false with *ret_at where it breaks. */
+/* The grammar; false, with the wrong byte in *ret_at, if the literal does not match. */
 static bool read_parts(struct str literal, struct parts *n, size_t *ret_at)
 {
     const char *p = literal.bytes, *end = p + literal.size;
@@ -80,7 +81,8 @@ static bool read_parts(struct str literal, struct parts *n, size_t *ret_at)
     const char *first = p;
     while (p < end && is_digit(*p)) take_digit(n, *p++);
     bool ok = p > first && !(*first == '0' && p > first + 1);
-    if (!ok) p = p > first ? first + 1 : first; /* the digit after a leading zero, or none at all */
+    /* the digit after a leading zero, or a missing digit */
+    if (!ok) p = p > first ? first + 1 : first;
     if (ok && p < end && *p == '.') {
         n->integer = false;
         const char *fraction = ++p;
@@ -101,7 +103,8 @@ static bool read_parts(struct str literal, struct parts *n, size_t *ret_at)
     return ok && p == end;
 }
 
-/* An integer beyond 64 bits is taken if its nearest double is exactly it, or is written so. */
+/* An integer beyond 64 bits is accepted if its nearest double equals it, or is written in that
+ * form. */
 static enum number_result read_long_integer(struct str literal, struct json *v)
 {
     char digits[NUMBER_FIXED_TEXT];
@@ -145,9 +148,9 @@ static enum number_result read_integer(struct str literal, const struct parts *n
     return json_set_integer(v, magnitude, n->negative) ? NUMBER_OK : read_long_integer(literal, v);
 }
 
-/* Whether a literal is what ECMAScript writes of its double. It is where it has at most 15 digits
+/* Whether a literal equals ECMAScript's text of its double. It does if it has at most 15 digits
  * (no shorter decimal reads back as the same double), no exponent and needs none (ECMAScript has
- * one below 10^-6), no zero that ends a fraction, and is not -0. */
+ * one below 10^-6), no trailing zero in a fraction, and is not -0. */
 static inline bool is_canonical(struct str literal, const struct parts *n)
 {
     if (n->kept > 15 || n->scientific) return false;
@@ -157,8 +160,8 @@ static inline bool is_canonical(struct str literal, const struct parts *n)
 
 enum { SHORT_TEXT = 16 }; /* a sign or a point, and 15 digits */
 
-/* What nearly all numbers are: at most 15 digits, at most six of them after a point, no exponent.
- * They are read at one go, and always exact; false: this is another, or none. */
+/* Nearly all numbers: at most 15 digits, at most six of them after a point, no exponent. They
+ * are read in one pass, and always exact. False: another number, or not a number. */
 static inline bool short_number_read(struct str literal, struct json *v)
 {
     const char *p = literal.bytes, *end = p + literal.size;
@@ -201,7 +204,7 @@ enum number_result number_read(struct str literal, struct json *v, size_t *ret_a
     }
     if (n.integer) return read_integer(literal, &n, v);
     if (number_nearest(literal.bytes, literal.size, &v->number)) return NUMBER_OK;
-    /* Out of range: too large is refused, too small is zero, as in ECMAScript. */
+    /* Out of range: a too large number is refused, a too small one is zero, as in ECMAScript. */
     if (n.mantissa != 0 && n.exponent + n.kept + n.dropped > 0) return NUMBER_TOO_BIG;
     v->number = n.negative ? -0.0 : 0.0;
     return NUMBER_OK;
@@ -213,7 +216,7 @@ bool json_number_read(struct str literal, double *ret_number)
     size_t at;
     enum number_result result = number_read(literal, &v, &at);
     if (result == NUMBER_SYNTAX) return false;
-    /* An integer too long to be kept may have a nearest double all the same. */
+    /* An integer beyond 64 bits may still have a nearest double. */
     if (result == NUMBER_TOO_BIG && !number_nearest(literal.bytes, literal.size, &v.number))
         return false;
     *ret_number = v.number;
@@ -239,7 +242,7 @@ static inline void put_two(char *to, unsigned value)
     to[1] = (char)('0' + value % 10);
 }
 
-/* m / 10^6 with m not divisible by 10^6: at least one digit after the point stays. */
+/* m / 10^6 with m not divisible by 10^6: at least one digit remains after the point. */
 static size_t put_millionths(uint64_t m, char *to)
 {
     size_t size = put_digits(m / 1000000, to);
@@ -253,7 +256,7 @@ static size_t put_millionths(uint64_t m, char *to)
     return size + 1;
 }
 
-/* Lays out `count` digits whose decimal point stands after the first `point` of them (ECMA-262,
+/* Writes `count` digits with the decimal point after the first `point` of them (ECMA-262,
  * Number::toString, step 6 on: k = count, n = point). */
 static size_t lay_out(const char *digits, int count, int point, char *to)
 {
@@ -318,9 +321,9 @@ size_t number_write(double number, char to[NUMBER_TEXT])
     return sign + write_shortest(number, to + sign);
 }
 
-/* One decision writes what it took and how sure its caller was in the event, in what is hashed and
- * in the answer, and most callers know few degrees of sureness: the newest texts are kept, each in
- * the place that the bits of its number choose. */
+/* One decision writes its amount and its confidence in the event, in the hashed text and in the
+ * answer, and most callers use few different values. So the newest texts are kept, each at an
+ * index from the bits of its number. */
 struct str json_number_text(double number)
 {
     static _Thread_local struct kept {

@@ -1,8 +1,8 @@
-/* number.cc - the door to the C++ library's number conversions (std::to_chars, std::from_chars).
+/* number.cc - the access to the C++ library's number conversions (std::to_chars, std::from_chars).
  *
  * Shortest round-trip printing (Ryu; Adams 2018) and correctly rounded reading (Lemire 2021) are
- * in libstdc++ and nowhere in the C library: printf("%.17g") is not shortest, strtod knows
- * locales and is slow. Nothing here throws or allocates. */
+ * in libstdc++ but not in the C library: printf("%.17g") is not shortest, strtod depends on the
+ * locale and is slow. Nothing here throws or allocates. */
 #include <charconv>
 #include <cstddef>
 #include <system_error>

@@ -1,11 +1,12 @@
-/* read.c - one JSON text to a tree: tokens.c has jsmn find the tokens, this holds them to RFC 8259.
+/* read.c - one JSON text to a tree: tokens.c finds the tokens with jsmn, this file checks them
+ * against RFC 8259.
  *
- * jsmn alone is not enough: in strict mode it takes "[1}", trailing commas, 01, lone surrogates,
+ * jsmn alone is not enough: in strict mode it accepts "[1}", trailing commas, 01, lone surrogates,
  * control bytes, ill-formed UTF-8 and duplicate keys. So its tokens are only hints of where strings
  * and primitives end. The reader walks the text from its first byte to its last with one cursor,
- * takes a token where the grammar wants a value or a key, and demands that it begins at the
- * cursor; every byte between tokens is looked at here. Where tokens run out (jsmn gave up), the
- * cursor stands at or before the trouble, and no_value() says what it is.
+ * uses a token where the grammar has a value or a key, and requires that it begins at the cursor.
+ * Every byte between tokens is checked here. If the tokens end early (jsmn gave up), the cursor is
+ * at or before the error, and no_value() reports it.
  *
  * Time is linear. Duplicate keys: a 64-bit set of cheap hashes settles nearly every small object,
  * pairs the rest; a large one gets a hash table under this process's seed.
@@ -26,27 +27,29 @@ enum {
     PAIRWISE_MAX = 24, /* members; more are compared through a hash table */
 };
 
-/* Where in the tree we are, for the JSON pointer of a fault. The root has no `up`. */
+/* The position in the tree, for the JSON pointer of a fault. The root has no `up`. */
 struct place {
     const struct place *up;
     struct str key; /* of a member */
-    uint32_t index; /* of an element, where key is absent */
+    uint32_t index; /* of an element, if key is absent */
 };
 
 struct reader {
     const char *cursor, *end, *begin;
-    const jsmntok_t *token;       /* the next; one that begins nowhere follows the last */
+    /* the next token; the last one is followed by one that begins nowhere */
+    const jsmntok_t *token;
     struct json *node, *node_end; /* the next free one */
     struct arena *arena;
     struct fault *fault;
     unsigned depth, depth_max;
-    bool plain;       /* no string of the text needs a closer look */
-    bool nul_allowed; /* here */
+    bool plain;       /* all strings of the text are plain */
+    bool nul_allowed; /* position in the text */
 };
 
-/* ---- telling what is wrong ---- */
+/* ---- errors ---- */
 
-/* The JSON pointer (RFC 6901) of `at`. A key's U+0000 cannot stand in a C string: shown escaped. */
+/* The JSON pointer (RFC 6901) of `at`. A C string cannot hold a key's U+0000, so it is shown
+ * escaped. */
 static void pointer_put(struct buf *out, const struct place *at)
 {
     if (at->up == NULL) return;
@@ -66,17 +69,17 @@ static void pointer_put(struct buf *out, const struct place *at)
     }
 }
 
-/* As it is told: the first byte is byte 1, like the first line and column of a policy. */
+/* The offset in a text: the first byte is byte 1, like the first line and column of a policy. */
 static size_t byte_of(const struct reader *r, const char *p) { return (size_t)(p - r->begin) + 1; }
 
-/* A fault of one value, or of a name in the object `at`: `what` continues the sentence. */
+/* A fault of one value, or of a name in the object `at`: `what` is the end of the sentence. */
 static enum err value_fault(struct reader *r, enum err err, const struct place *at, const char *p,
                             bool of_name, const char *what)
 {
     char bytes[sizeof r->fault->field + 8];
     struct buf pointer = buf_over(bytes, sizeof bytes - 1);
     pointer_put(&pointer, at);
-    /* What did not fit was cut, perhaps within a character. */
+    /* A name that did not fit was cut, perhaps within a character. */
     while (pointer.overflow && pointer.size > 0 && (bytes[pointer.size - 1] & 0xC0) == 0x80)
         pointer.size--;
     if (pointer.overflow && pointer.size > 0 && (bytes[pointer.size - 1] & 0x80) != 0)
@@ -115,8 +118,8 @@ static inline bool is_space(unsigned char c)
     return c <= ' ' && (c == ' ' || c == '\n' || c == '\r' || c == '\t');
 }
 
-/* Steps over blanks to what comes next, which it gives. The end of the text looks like a U+0000:
- * both are wanted nowhere, and the cursor tells which it is. */
+/* Skips blanks; returns the next byte. The end of the text returns U+0000: the grammar allows
+ * neither anywhere, and the cursor distinguishes them. */
 static inline char peek(struct reader *r)
 {
     for (; r->cursor < r->end; r->cursor++)
@@ -130,7 +133,7 @@ static inline struct str token_text(const struct reader *r, const jsmntok_t *t)
     return str_of(first, (size_t)(t->end - t->start));
 }
 
-/* Whether the next token is a string that begins at the cursor: with its quote, then. */
+/* Whether the next token is a string that begins at the cursor, with its quote. */
 static inline bool string_is_here(const struct reader *r)
 {
     return r->token->type == JSMN_STRING && r->begin + r->token->start - 1 == r->cursor;
@@ -157,8 +160,9 @@ static inline enum err string_read(struct reader *r, const struct place *at, con
     if (err == ERR_BODY_TOO_LARGE) return arena_fault(r);
     if (err != ERR_OK) return value_fault(r, err, at, first + f.at, of_name, f.problem);
     if (*ret_nul && !r->nul_allowed)
-        return value_fault(r, ERR_MALFORMED_JSON, at, first, of_name,
-                           "has a U+0000, which is taken only inside args, context and properties");
+        return value_fault(
+            r, ERR_MALFORMED_JSON, at, first, of_name,
+            "has a U+0000, which is allowed only inside args, context and properties");
     return ERR_OK;
 }
 
@@ -181,7 +185,8 @@ static enum err number_fault(struct reader *r, const struct place *at, struct st
                         is_of_primitive(*p) ? "the end of the number" : "',' or a closing bracket");
 }
 
-/* A number, true, false or null; `t` tells where it ends, which is all that jsmn knows of it. */
+/* A number, true, false or null; `t` has its end, which jsmn finds without a check of the
+ * content. */
 static enum err primitive_read(struct reader *r, const struct place *at, struct str literal,
                                struct json *v)
 {
@@ -205,7 +210,8 @@ static enum err primitive_read(struct reader *r, const struct place *at, struct 
     return ERR_OK;
 }
 
-/* A string that jsmn found no end of: something is wrong up to its closing quote, if it has one. */
+/* A string whose end jsmn has not found: there is an error before its closing quote, or the
+ * quote is missing. */
 static enum err no_string(struct reader *r, const struct place *at, bool of_name)
 {
     const char *first = r->cursor + 1;
@@ -225,7 +231,7 @@ static enum err no_string(struct reader *r, const struct place *at, bool of_name
     return syntax_fault(r, r->end, "the end of a string");
 }
 
-/* No token begins at the cursor: the text breaks here, or within what begins here. */
+/* No token begins at the cursor: the error is here, or within the value that begins here. */
 static enum err no_value(struct reader *r, const struct place *at)
 {
     const char *stop = r->cursor;
@@ -274,13 +280,13 @@ static enum err large_object_check(struct reader *r, const struct json *object,
     return ERR_OK;
 }
 
-/* The names of one object, looked at while they are read. */
+/* The names of one object, checked while they are read. */
 struct names {
     uint64_t seen;            /* of cheap_hash() */
-    const struct json *twice; /* the first that was there before */
+    const struct json *twice; /* the first duplicate */
 };
 
-/* One more name: of `m`, the newest of the object's `count` members. */
+/* Adds a name: of `m`, the newest of the object's `count` members. */
 static inline void name_take(struct names *n, const struct json *object, const struct json *m,
                              uint32_t count)
 {
@@ -314,14 +320,16 @@ static inline struct json *node_new(struct reader *r)
     return r->node == r->node_end ? NULL : r->node++;
 }
 
-/* U+0000 may stand in what callers hand on unread, never in what we compare or show. */
+/* U+0000 may stand in values that callers pass on unread, never in values that we compare or
+ * show. */
 static inline bool is_nul_home(struct str key)
 {
     return str_equal(key, STR("args")) || str_equal(key, STR("context")) ||
            str_equal(key, STR("properties"));
 }
 
-/* What most values are, a string in a plain text, is read in one piece; false: this is none. */
+/* Most values are a string in a plain text, which is read in one step; false: this is another
+ * value. */
 static inline bool plain_string_read(struct reader *r, struct str key, struct json *v)
 {
     if (!r->plain || !string_is_here(r)) return false;
@@ -336,7 +344,7 @@ static inline bool plain_string_read(struct reader *r, struct str key, struct js
     return true;
 }
 
-/* The value of a member whose name is read and had a U+0000 where `nul` says so. */
+/* The value of a member whose name was read; `nul`: the name had a U+0000. */
 static inline enum err member_value_read(struct reader *r, const struct place *at, struct json *m,
                                          bool nul)
 {
@@ -470,14 +478,15 @@ static enum err value_read(struct reader *r, const struct place *at, struct json
 
 /* ---- the whole ---- */
 
-/* Where in the arena the nodes are. */
+/* The position of the nodes in the arena. */
 struct nodes {
     char *bytes;
     size_t size;
 };
 
-/* Room for the nodes of all values; false: the arena is full. They are filled as they are taken, so
- * that they need not be zeroed. For few tokens there is room as if none were a member's name. */
+/* Room for the nodes of all values; false: the arena is full. Each node is filled when it is
+ * taken, so they need not be zeroed. For few tokens the room is computed as if none were a
+ * member's name. */
 static bool nodes_take(struct reader *r, const struct tokens *t, struct nodes *ret)
 {
     size_t count = t->count;
@@ -495,7 +504,7 @@ static bool nodes_take(struct reader *r, const struct tokens *t, struct nodes *r
     return true;
 }
 
-/* Gives back the nodes that were not taken, unless something was put behind them. */
+/* Returns the room of unused nodes, unless the arena was used after it. */
 static void nodes_trim(struct reader *r, const struct nodes *n)
 {
     char *end = (char *)(void *)r->node;
@@ -503,7 +512,7 @@ static void nodes_trim(struct reader *r, const struct nodes *n)
         arena_trim(r->arena, n->bytes, n->size, (size_t)(end - n->bytes));
 }
 
-/* A text that is one primitive: jsmn wants a delimiter after it, so it is read without. */
+/* A text that is one primitive: jsmn requires a delimiter after it, so it is read without jsmn. */
 static enum err lone_primitive_read(struct reader *r, struct json *v)
 {
     static const struct place root;
@@ -512,7 +521,7 @@ static enum err lone_primitive_read(struct reader *r, struct json *v)
     return primitive_read(r, &root, str_of(r->cursor, (size_t)(stop - r->cursor)), v);
 }
 
-/* The whole text, from its first byte that is not blank on. */
+/* The whole text, from its first byte that is not a blank. */
 static enum err root_read(struct reader *r, const struct tokens *tokens, bool lone,
                           struct json **ret_root)
 {

@@ -3,8 +3,8 @@
  *   string = quote *char quote
  *   char   = %x20-21 / %x23-5B / %x5D-10FFFF / "\" ( quote "\" "/" b f n r t / u 4HEXDIG )
  *
- * Reading refuses control bytes, unknown escapes, lone surrogates and ill-formed UTF-8, and says
- * at which byte. Writing escapes what RFC 8785 section 3.2.2.2 says and nothing else: the two
+ * Reading refuses control bytes, unknown escapes, lone surrogates and ill-formed UTF-8, and
+ * reports the byte. Writing escapes only the characters of RFC 8785 section 3.2.2.2: the two
  * short forms of quote and backslash, b f n r t, and \u00xx in lowercase for other controls. */
 #include "json/text.h"
 
@@ -20,9 +20,10 @@ static inline uint64_t load8(const char *p)
     return word;
 }
 
-/* Nonzero if a byte of the word is below 0x20, a quote or a backslash. A byte of 0x80 or more may
- * not hide another: each term looks at its own byte, borrows only set bits above a true hit, and
- * `& ~word` clears what a high byte itself would set. */
+/* Nonzero if a byte of the word is below 0x20, a quote or a backslash. A byte of 0x80 or more
+ * may not hide another: word` clears what a high byte itself would set~each term tests its own
+ * byte, borrows only set bits above a true hit, and `& ~word` clears the bit that a high byte
+ * itself would set ~word` clears what a high byte itself would set. */
 static inline uint64_t has_special(uint64_t word)
 {
     uint64_t control = word - ONES * 0x20;
@@ -33,13 +34,13 @@ static inline uint64_t has_special(uint64_t word)
 
 static inline bool is_special(unsigned char c) { return c < 0x20 || c == '"' || c == '\\'; }
 
-/* Whether nothing is special in the last eight bytes, or in all where there are fewer: one word,
- * part of which may have been looked at before, instead of up to seven bytes. */
+/* Whether the last eight bytes, or all if there are fewer, have no special byte: one word, part
+ * of which may have been tested before, instead of up to seven bytes. */
 static inline bool is_plain_end(struct str s)
 {
     uint32_t first, last;
     if (s.size >= 8) return has_special(load8(s.bytes + s.size - 8)) == 0;
-    if (s.size < 4) return false; /* not known */
+    if (s.size < 4) return false; /* unknown */
     memcpy(&first, s.bytes, sizeof first);
     memcpy(&last, s.bytes + s.size - sizeof last, sizeof last);
     return has_special((uint64_t)first << 32 | last) == 0;
@@ -55,7 +56,7 @@ static size_t plain_run(struct str s)
     return i;
 }
 
-/* Sixteen bytes at once; a comparison gives all ones where it is so. */
+/* Sixteen bytes at once; a comparison gives all ones for true. */
 typedef signed char bytes16 __attribute__((vector_size(16)));
 
 static inline bytes16 load16(const char *p)
@@ -72,7 +73,8 @@ static inline bool is_any(bytes16 found)
     return (halves[0] | halves[1]) != 0;
 }
 
-/* Backslashes and, below a blank as signed bytes are, controls and what is not ASCII. */
+/* Backslashes, and bytes that are below a blank as signed bytes: controls and bytes beyond
+ * ASCII. */
 static inline bytes16 strange_of(bytes16 bytes) { return (bytes < ' ') | (bytes == '\\'); }
 
 static inline bytes16 look_and_copy16(char *to, const char *from)
@@ -82,7 +84,7 @@ static inline bytes16 look_and_copy16(char *to, const char *from)
     return strange_of(bytes);
 }
 
-/* To where `to` is not NULL; inlined, so that nothing is asked for each run of bytes. */
+/* Copies if `to` is not NULL; inlined, so that this is not checked for each run of bytes. */
 static inline bool look_and_copy(char *to, struct str s)
 {
     bytes16 strange = {0};
@@ -108,7 +110,7 @@ bool text_copy(char *to, struct str s) { return look_and_copy(to, s); }
 
 /* ---- in ---- */
 
-/* Four hex digits at `at`; -1 where there are not four. */
+/* Four hex digits at `at`; -1 if there are not four. */
 static int32_t hex4(struct str s, size_t at)
 {
     if (s.size - at < 4) return -1;
@@ -121,8 +123,8 @@ static int32_t hex4(struct str s, size_t at)
     return value;
 }
 
-/* A \u escape whose digits begin at *at (a pair of them for what lies beyond U+FFFF); moves *at
- * past it. NULL, or the problem. */
+/* A \u escape whose digits begin at *at (a pair of escapes beyond U+FFFF); moves *at past it.
+ * NULL, or the error. */
 static const char *read_unicode(struct str s, size_t *at, uint32_t *ret)
 {
     int32_t first = hex4(s, *at);
@@ -142,7 +144,7 @@ static const char *read_unicode(struct str s, size_t *at, uint32_t *ret)
     return NULL;
 }
 
-/* The character after a backslash at *at; moves *at past it. NULL, or the problem. */
+/* The character after a backslash at *at; moves *at past it. NULL, or the error. */
 static const char *read_escape(struct str s, size_t *at, uint32_t *ret)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -155,7 +157,7 @@ static const char *read_escape(struct str s, size_t *at, uint32_t *ret)
     return NULL;
 }
 
-/* The general case; `to` holds inside.size bytes, and no escape is shorter than what it means. */
+/* The general case; `to` holds inside.size bytes, since no escape is shorter than its character. */
 static bool unescape(struct str inside, char *to, size_t *ret_size, bool *ret_nul,
                      struct text_fault *f)
 {
@@ -235,7 +237,8 @@ void json_put_plain_member(struct buf *out, struct str name, struct str text)
 /* Bytes that JCS escapes: quotes, backslashes and controls. */
 static inline bytes16 special_of(bytes16 bytes)
 {
-    bytes16 high = bytes ^ (signed char)0x80; /* as signed bytes in the order of unsigned ones */
+    /* compares signed bytes in the order of unsigned ones */
+    bytes16 high = bytes ^ (signed char)0x80;
     return (high < (signed char)(0x20 ^ 0x80)) | (bytes == '"') | (bytes == '\\');
 }
 
@@ -246,7 +249,7 @@ static inline bytes16 copy_and_look16(char *to, const char *from)
     return special_of(bytes);
 }
 
-/* Copies like buf_copy(); NULL where there is something to escape. */
+/* Copies like buf_copy(); NULL if a byte must be escaped. */
 static inline char *copy_unless_special(char *to, const char *from, size_t size)
 {
     if (size >= 16) {

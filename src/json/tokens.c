@@ -1,12 +1,12 @@
-/* tokens.c - jsmn, and how it is asked: in bursts, and with a NUL after small texts.
+/* tokens.c - jsmn, called in bursts, and with a NUL after small texts.
  *
- * jsmn closes a bracket by walking up parents, which a deep text makes quadratic: it gets its
- * tokens in bursts, and between bursts a chain of parents that no legal text has ends the
- * tokenising. */
+ * jsmn closes a bracket by walking up parents, which is quadratic for a deep text. So it gets
+ * its tokens in bursts, and between bursts a chain of parents that is too long for a legal text
+ * ends the tokenising. */
 #define JSMN_STATIC
 #define JSMN_STRICT
 #define JSMN_PARENT_LINKS
-#include <jsmn.h> /* before tokens.h, which wants its types alone */
+#include <jsmn.h> /* before tokens.h, which needs only its types */
 
 #include "json/tokens.h"
 
@@ -14,10 +14,11 @@
 
 enum {
     TOKENS_PER_BURST = 128,
-    TERMINATED_MAX = 1024, /* bytes of a text that jsmn is given with a NUL after it */
+    /* up to so many bytes, jsmn gets a copy of the text with a NUL after it */
+    TERMINATED_MAX = 1024,
 };
 
-/* Whether the newest token has more ancestors than a legal text of `depth_max` levels gives it:
+/* Whether the newest token has more ancestors than a legal text of `depth_max` levels can have:
  * an object and a member's name for each level. */
 static bool chain_is_too_long(const struct tokens *t, unsigned depth_max)
 {
@@ -27,8 +28,7 @@ static bool chain_is_too_long(const struct tokens *t, unsigned depth_max)
     return false;
 }
 
-/* Larger room for tokens, of which a text of `size` bytes has size / 2 + 1 at most, and brackets.
- */
+/* More room for tokens. A text of `size` bytes has at most size / 2 + 1 tokens, and brackets. */
 static bool tokens_grow(struct tokens *t, size_t size, struct arena *arena)
 {
     size_t most = size / 2 + 2 * TOKENS_PER_BURST, wanted = (size_t)t->capacity * 8;
@@ -43,7 +43,7 @@ static bool tokens_grow(struct tokens *t, size_t size, struct arena *arena)
     return true;
 }
 
-/* Tokens as far as jsmn gets. False: the arena is full. */
+/* The tokens up to the end, or to the point at which jsmn gives up. False: the arena is full. */
 static inline bool tokens_find(struct tokens *t, const char *bytes, size_t size, size_t room,
                                unsigned depth_max, struct arena *arena)
 {
@@ -57,15 +57,15 @@ static inline bool tokens_find(struct tokens *t, const char *bytes, size_t size,
         if (result != JSMN_ERROR_NOMEM || chain_is_too_long(t, depth_max)) break;
         allowed += TOKENS_PER_BURST;
     }
-    /* A key that is an object or array is refused when its token was taken and not yet filled. */
+    /* A key that is an object or array is refused when its token is taken but not filled. */
     while (t->count > 0 && t->list[t->count - 1].start < 0) t->count--;
     t->list[t->count] = (jsmntok_t){.type = JSMN_UNDEFINED, .start = -1};
     return true;
 }
 
-/* jsmn ends at a NUL byte too. Where one follows the text, no length is of use to it, and without
- * one it takes a seventh fewer instructions. Not inlined: gcc would see that any byte of the copy
- * may be loaded beforehand, and would load each twice. */
+/* jsmn also ends at a NUL byte. With a NUL after the text it needs no length, and takes a
+ * seventh fewer instructions. Not inlined: gcc would see that any byte of the copy may be loaded
+ * beforehand, and would load each twice. */
 __attribute__((flatten, noinline)) static bool find_terminated(struct tokens *t, const char *bytes,
                                                                size_t size, unsigned depth_max,
                                                                struct arena *arena)

@@ -1,6 +1,6 @@
 /* tokens.h - jsmn's tokens of one text: where strings and primitives begin and end; this room only.
  *
- * They are hints and no more: what is no JSON may have tokens all the same, see read.c. */
+ * They are only hints: a text that is not JSON may also have tokens, see read.c. */
 #ifndef JSON_TOKENS_H
 #define JSON_TOKENS_H
 
@@ -12,14 +12,15 @@
 
 #include "json/json.h"
 
-/* `list` has room for `capacity` tokens and one more, which begins nowhere and ends them. */
+/* `list` has room for `capacity` tokens and one more: it marks the end and begins nowhere. */
 struct tokens {
     jsmntok_t *list;
     unsigned count, capacity;
 };
 
-/* The tokens of `text`, as far as jsmn gets, into t->list: the caller's, or where that is too short
- * a longer one in the arena. *ret_plain is text_is_plain(). False: the arena is full. */
+/* The tokens of `text`, up to the point at which jsmn gives up, in t->list: the caller's, or a
+ * longer one in the arena if that is too short. *ret_plain is text_is_plain(). False: the arena
+ * is full. */
 bool tokens_take(struct tokens *t, struct str text, unsigned depth_max, struct arena *arena,
                  bool *ret_plain);
 

@@ -1,9 +1,9 @@
 /* write.c - a tree to its canonical text (RFC 8785): the bytes that are hashed and stored.
  *
- * Members are sorted by UTF-16 code units. That is byte order but for one thing: U+E000 to U+FFFF
- * (UTF-8 leads EE, EF) come after the surrogate pairs of U+10000 and beyond (leads F0 to F4).
- * Small objects are sorted on the stack with the first eight bytes of each key as one integer;
- * only objects of more than SORT_ON_STACK members touch the heap. */
+ * Members are sorted by UTF-16 code units. That equals byte order with one exception: U+E000 to
+ * U+FFFF (UTF-8 leads EE, EF) come after the surrogate pairs of U+10000 and beyond (leads F0 to
+ * F4). Small objects are sorted on the stack with the first eight bytes of each key as one
+ * integer; only objects of more than SORT_ON_STACK members touch the heap. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -11,7 +11,7 @@
 
 enum { SORT_ON_STACK = 32 };
 
-/* A byte's place in the order of UTF-16. Continuation bytes are below 0xC0 and stay as they are. */
+/* A byte's rank in the order of UTF-16. Continuation bytes are below 0xC0 and keep their value. */
 static inline unsigned rank_of(unsigned char c)
 {
     if (c < 0xEE) return c;
@@ -30,7 +30,8 @@ static int key_compare(struct str a, struct str b)
 }
 
 struct sortable {
-    uint64_t prefix; /* ranks of the first eight bytes, zeros beyond the end; ties ask the key */
+    /* ranks of the first eight bytes, zeros beyond the end; equal values need the key */
+    uint64_t prefix;
     const struct json *member;
 };
 
@@ -67,8 +68,8 @@ static int compare_sortables(const void *a, const void *b)
     return comes_before(a, b) ? -1 : comes_before(b, a);
 }
 
-/* Insertion sort while the members are taken in: most objects are short and partly in order. The
- * count, or one more than there is room for. */
+/* Insertion sort while the members are collected: most objects are short and partly in order.
+ * Returns the count, or one more than there is room for. */
 static inline size_t sort_few(const struct json *object, struct sortable sorted[SORT_ON_STACK])
 {
     size_t count = 0;
@@ -82,13 +83,13 @@ static inline size_t sort_few(const struct json *object, struct sortable sorted[
     return count;
 }
 
-/* What is to be told of an object's own members; most objects have none. */
+/* The members of an object whose values the caller wants to find; most objects have none. */
 struct wanted {
     struct json_part *parts;
     size_t count;
 };
 
-/* `lead` is what stands before the member: the opening brace or a comma. */
+/* `lead` is the byte before the member: the opening brace or a comma. */
 static void put_key(struct buf *out, char lead, const struct json *m)
 {
     buf_put_byte(out, lead);
@@ -99,8 +100,8 @@ static void put_key(struct buf *out, char lead, const struct json *m)
     buf_put_byte(out, ':');
 }
 
-/* A member whose name and value are canonical as they were read, as most are: with one look at the
- * room. Gives where its value begins. */
+/* A member whose name and value were canonical when they were read, as most are: one check of
+ * the room. Returns the position of its value. */
 static inline size_t put_as_read(struct buf *out, char lead, const struct json *m)
 {
     size_t before = m->key.size + 4;
@@ -155,7 +156,7 @@ static void put_large_object(struct buf *out, const struct json *object, struct 
     size_t count = members_of(object);
     struct sortable *sorted = malloc(count * sizeof *sorted);
     if (sorted == NULL) {
-        out->overflow = true;
+        out->overflow = out->starved = true;
         return;
     }
     size_t i = 0;

@@ -1,40 +1,42 @@
-/* loop.c - libev, wrapped so that nobody else needs to know it.
+/* loop.c - libev, wrapped so that no other room depends on it.
  *
  * Each thread has its own ev_loop (ev_loop_new, never the default one: that would install signal
  * handlers). The backend is epoll by name, because libev's own choice could be io_uring or
  * linuxaio, whose behaviour with closed descriptors differs.
  *
- * Users embed our structs by value, without ev.h in their headers; so each struct reserves 64
- * bytes for libev's watcher, and the assertions below hold that to the truth.
+ * Users embed our structs by value, without ev.h in their headers; so each struct reserves 64 bytes
+ * for libev's watcher, and the assertions below check that this is enough.
  *
  * Changing what an fd waits for costs nothing until the next poll: libev collects changes and
  * issues at most one epoll_ctl per fd. Pausing costs none at all as long as no event arrives. */
 #include "loop/loop.h"
 
 #include <ev.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/check.h"
+#include "base/reserve.h"
 
 struct loop {
     struct ev_loop *ev;
-    ev_check woken; /* runs first after each poll, to take the time once per beat */
+    ev_check woken; /* runs first after each poll, to read the time once per turn */
     uint64_t now_ms;
-    ev_check last; /* runs after all else that a poll brought: libev goes by priority */
+    ev_check last; /* runs after all other events of a poll: libev goes by priority */
     void (*after)(void *context);
     void *after_context;
 };
 
 _Static_assert(sizeof(ev_io) <= sizeof(((struct loop_fd *)0)->opaque), "ev_io fits");
 _Static_assert(sizeof(ev_timer) <= sizeof(((struct loop_timer *)0)->opaque), "ev_timer fits");
-_Static_assert(sizeof(ev_async) <= sizeof(((struct loop_bell *)0)->opaque), "ev_async fits");
+_Static_assert(sizeof(ev_async) <= sizeof(((struct loop_wakeup *)0)->opaque), "ev_async fits");
 _Static_assert((int)LOOP_READ == (int)EV_READ && (int)LOOP_WRITE == (int)EV_WRITE,
                "events need no translation");
 
 static ev_io *io_of(struct loop_fd *w) { return (ev_io *)(void *)w->opaque; }
 static ev_timer *timer_of(struct loop_timer *t) { return (ev_timer *)(void *)t->opaque; }
-static ev_async *async_of(struct loop_bell *b) { return (ev_async *)(void *)b->opaque; }
+static ev_async *async_of(struct loop_wakeup *b) { return (ev_async *)(void *)b->opaque; }
 
 static uint64_t monotonic_ms(void)
 {
@@ -65,8 +67,20 @@ void loop_after(struct loop *l, void (*after)(void *context), void *context)
     l->after_context = context;
 }
 
+/* libev ends the process if it gets no memory. */
+static void *allocate(void *before, long size)
+{
+    if (size != 0) return reserve_resize(before, (size_t)size);
+    reserve_give(before);
+    return NULL;
+}
+
+static void set_allocator(void) { ev_set_allocator(allocate); }
+
 struct loop *loop_create(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, set_allocator);
     struct loop *l = calloc(1, sizeof *l);
     check(l != NULL);
     l->ev = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
@@ -93,12 +107,12 @@ void loop_destroy(struct loop *l)
     free(l);
 }
 
-void loop_beat(struct loop *l, bool wait) { ev_run(l->ev, wait ? EVRUN_ONCE : EVRUN_NOWAIT); }
+void loop_turn(struct loop *l, bool wait) { ev_run(l->ev, wait ? EVRUN_ONCE : EVRUN_NOWAIT); }
 
 uint64_t loop_now_ms(const struct loop *l) { return l->now_ms; }
 
 /* An fd that libev gave up on (EV_ERROR: it was closed behind its back) is reported as ready for
- * everything, so that its user meets the error in read() or write(). */
+ * everything, so that its user gets the error from read() or write(). */
 static void fd_ready(struct ev_loop *ev, ev_io *io, int events)
 {
     (void)ev;
@@ -116,7 +130,8 @@ void loop_fd_start(struct loop *l, struct loop_fd *w, int fd, int events,
     w->events = events;
     ev_io *io = io_of(w);
     ev_io_init(io, fd_ready, fd, events);
-    ev_set_priority(io, 1); /* what has come is known before a timer gives it up */
+    /* input that has arrived is handled before a timer ends the wait for it */
+    ev_set_priority(io, 1);
     io->data = w;
     if (events != 0) ev_io_start(l->ev, io);
 }
@@ -150,8 +165,8 @@ void loop_timer_start(struct loop *l, struct loop_timer *t, uint64_t after_ms,
                       void (*due)(struct loop_timer *))
 {
     check(due != NULL);
-    /* libev counts from the last poll. Where long work came since (boot, say), the timer would
-     * be due too early, so the loop's clock is brought up first. */
+    /* libev counts from the last poll. After long work since then (for example at boot) the
+     * timer would be due too early, so the loop's clock is updated first. */
     uint64_t now_ms = monotonic_ms();
     if (now_ms > l->now_ms + 1) {
         ev_now_update(l->ev);
@@ -172,30 +187,30 @@ void loop_timer_stop(struct loop *l, struct loop_timer *t)
     t->due = NULL;
 }
 
-static void bell_heard(struct ev_loop *ev, ev_async *async, int events)
+static void wakeup_received(struct ev_loop *ev, ev_async *async, int events)
 {
     (void)ev;
     (void)events;
-    struct loop_bell *b = async->data;
+    struct loop_wakeup *b = async->data;
     b->heard(b);
 }
 
-void bell_start(struct loop *l, struct loop_bell *b, void (*heard)(struct loop_bell *))
+void wakeup_start(struct loop *l, struct loop_wakeup *b, void (*heard)(struct loop_wakeup *))
 {
     check(heard != NULL);
     b->heard = heard;
     b->loop = l;
     ev_async *async = async_of(b);
-    ev_async_init(async, bell_heard);
+    ev_async_init(async, wakeup_received);
     async->data = b;
     ev_async_start(l->ev, async);
 }
 
-void bell_stop(struct loop_bell *b)
+void wakeup_stop(struct loop_wakeup *b)
 {
     if (b->loop == NULL) return;
     ev_async_stop(b->loop->ev, async_of(b));
     b->loop = NULL;
 }
 
-void bell_ring(struct loop_bell *b) { ev_async_send(b->loop->ev, async_of(b)); }
+void wakeup_send(struct loop_wakeup *b) { ev_async_send(b->loop->ev, async_of(b)); }

@@ -1,7 +1,7 @@
-/* loop.h - the only door to libev: one event loop per thread, fds, timers and bells.
+/* loop.h - the only access to libev: one event loop per thread, fds, timers and wakeups.
  *
- * The owner calls loop_beat() again and again; between beats it does its own work (messages,
- * sealing, releasing). Everything but bell_ring() belongs to the loop's own thread. Structs are
+ * The owner calls loop_turn() again and again; between turns it does its own work (messages,
+ * sealing, releasing). Everything but wakeup_send() belongs to the loop's own thread. Structs are
  * embedded by their users, start out zeroed, hold libev's watchers in `opaque`, and must be stopped
  * before they are freed (their own callback may do both). */
 #ifndef LOOP_LOOP_H
@@ -12,14 +12,14 @@
 
 struct loop;
 
-/* At boot: what fails ends the process. */
+/* At boot: an error ends the process. */
 struct loop *loop_create(void);
 void loop_destroy(struct loop *l);
-/* Handles what is ready; with `wait`, first sleeps until something is. May also return early. */
-void loop_beat(struct loop *l, bool wait);
+/* Handles all ready events; with `wait`, first sleeps until there is one. May also return early. */
+void loop_turn(struct loop *l, bool wait);
 
-/* `after` is called once in each beat, behind everything that was ready or due in it. One for a
- * loop; NULL takes it away. */
+/* `after` is called once in each turn, after everything that was ready or due in it. One per
+ * loop; NULL removes it. */
 void loop_after(struct loop *l, void (*after)(void *context), void *context);
 
 enum { LOOP_READ = 1, LOOP_WRITE = 2 };
@@ -43,16 +43,16 @@ void loop_timer_start(struct loop *l, struct loop_timer *t, uint64_t after_ms,
                       void (*due)(struct loop_timer *));
 void loop_timer_stop(struct loop *l, struct loop_timer *t);
 
-/* Wakes the loop from any thread (or a signal handler); several rings may be heard as one. */
-struct loop_bell {
+/* Wakes the loop from any thread (or a signal handler); several signals may arrive as one. */
+struct loop_wakeup {
     _Alignas(8) unsigned char opaque[64];
-    void (*heard)(struct loop_bell *b);
+    void (*heard)(struct loop_wakeup *b);
     struct loop *loop;
 };
-void bell_start(struct loop *l, struct loop_bell *b, void (*heard)(struct loop_bell *));
-void bell_stop(struct loop_bell *b);
-void bell_ring(struct loop_bell *b);
+void wakeup_start(struct loop *l, struct loop_wakeup *b, void (*heard)(struct loop_wakeup *));
+void wakeup_stop(struct loop_wakeup *b);
+void wakeup_send(struct loop_wakeup *b);
 
-uint64_t loop_now_ms(const struct loop *l); /* monotonic, as of this beat; for timeouts */
+uint64_t loop_now_ms(const struct loop *l); /* monotonic, as of this turn; for timeouts */
 
 #endif

@@ -1,8 +1,9 @@
 /* metrics.c - sheets, and their sum as Prometheus text (exposition format 0.0.4).
  *
- * A sheet is never freed: a thread that ended still counted what it counted, and totals must not
- * fall. The list of sheets only grows at its head, so a scrape walks it without a lock. A scrape
- * reads each value once, relaxed: it sees a moment of every thread, not one moment of all. */
+ * A sheet is never freed: the counts of an ended thread remain, because totals must not
+ * decrease. The list of sheets only grows at its head, so a scrape walks it without a lock. A
+ * scrape reads each value once, relaxed: the values of different threads are not from one
+ * moment. */
 #include "metrics/metrics.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static void put_head(struct buf *out, const struct metric_row *row)
     buf_put_byte(out, '\n');
 }
 
-/* Seconds as a decimal fraction, exact: ns are told to the last digit. */
+/* Seconds as a decimal fraction, exact to the last digit of the ns. */
 static void put_seconds(struct buf *out, uint64_t ns)
 {
     buf_put_u64(out, ns / 1000000000);
@@ -103,7 +104,7 @@ static void put_bucket(struct buf *out, const struct metric_row *row, unsigned k
     buf_put_byte(out, '\n');
 }
 
-/* The count is the sum of the buckets that were read, so that +Inf and _count always agree. */
+/* The count is the sum of the buckets just read, so that +Inf and _count always agree. */
 static void put_histogram(struct buf *out, const struct metric_row *row)
 {
     uint64_t buckets[HISTOGRAM_BUCKETS + 1] = {0}, sum_ns = 0, count = 0;

@@ -13,8 +13,8 @@
 /* metrics.def rows:
  *   COUNTER(symbol, "name", "labels or empty", "help")   symbol per label combination
  *   GAUGE(symbol, "name", "labels or empty", "help")
- *   HISTOGRAM(symbol, "name", "labels or empty", "help")  observed in nanoseconds, told in
- * seconds */
+ *   HISTOGRAM(symbol, "name", "labels or empty", "help")  observed in nanoseconds, written
+ *                                                         in seconds */
 enum metric {
 #define COUNTER(symbol, name, labels, help) METRIC_##symbol,
 #define GAUGE(symbol, name, labels, help) METRIC_##symbol,

@@ -1,7 +1,7 @@
 /* process.c - /proc/self, read with plain system calls: a scrape allocates nothing here.
  *
- * CPU time comes from the process's CPU clock, which is the sum that /proc/self/stat tells in
- * 10 ms steps, in nanoseconds. */
+ * CPU time comes from the process's CPU clock, in nanoseconds; /proc/self/stat has the same sum
+ * in steps of 10 ms. */
 #include "metrics/process.h"
 
 #include <dirent.h>
@@ -66,7 +66,7 @@ static uint64_t count_fds(void)
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
         if (entry->d_name[0] != '.') count++;
     closedir(folder);
-    return count - 1; /* less the one that this looked through */
+    return count - 1; /* without the descriptor that reads this directory */
 }
 
 static uint64_t ns_of(clockid_t clock)
@@ -82,7 +82,7 @@ void process_read(struct process *ret)
     struct str stat = read_file("/proc/self/stat", bytes, sizeof bytes);
     uint64_t ticks_per_second = (uint64_t)sysconf(_SC_CLK_TCK);
     uint64_t since_boot_ns = stat_field(stat, 22) * (1000000000 / ticks_per_second);
-    /* Wall clock less uptime is when the machine booted. */
+    /* Wall clock minus uptime is the time of the boot. */
     uint64_t boot_ns = ns_of(CLOCK_REALTIME) - ns_of(CLOCK_BOOTTIME);
     *ret =
         (struct process){.cpu_ns = ns_of(CLOCK_PROCESS_CPUTIME_ID),

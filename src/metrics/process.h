@@ -1,6 +1,6 @@
-/* process.h - what the kernel knows of this process: CPU time, memory, files, start.
+/* process.h - the kernel's figures about this process: CPU time, memory, files, start.
  *
- * Read afresh at every scrape; a value that cannot be read is 0. Only src/metrics includes this
+ * Read again at every scrape; a value that cannot be read is 0. Only src/metrics includes this
  * header. Any thread. */
 #ifndef METRICS_PROCESS_H
 #define METRICS_PROCESS_H

@@ -1,23 +1,23 @@
-/* audit.c - GET /api/v1/audit and /api/v1/audit/trace/{id}: what was recorded, for one tenant.
+/* audit.c - GET /api/v1/audit and /api/v1/audit/trace/{id}: the recorded events of one tenant.
  *
- * An event is told with its stored bytes as they are; before them go what the store knows (id,
- * source, when it was stored) and those members that existing clients expect even where they
- * have no value. With exact=true the event stands apart, as `event`, and nothing is added to it:
- * then nobody can take a blank of ours for a member of the record.
+ * An event is sent with its stored bytes unchanged. Before them stand the members that the store
+ * adds (id, source, time of storage) and the members that existing clients expect even without a
+ * value. With exact=true the event stands apart, as `event`, and nothing is added to it. Then no
+ * client can take an added blank for a member of the record.
  *
- * order=asc goes from the oldest on, in the order of arrival, which is the order of ids: what
- * is stored later has a higher id, so who keeps the last cursor misses nothing and sees
- * nothing twice. A page also ends where it has PAGE_BYTES_MAX. A trace of more than a page
- * says so: agents choose their trace ids, and what one put behind 500 harmless events must not
- * look as if it were not there. */
-#include "pipeline/ingest/audit_store.h"
+ * order=asc starts with the oldest event, in the order of arrival, which is the order of ids. An
+ * event that is stored later has a higher id, so a client that keeps the last cursor misses nothing
+ * and sees nothing twice. A page also ends at PAGE_BYTES_MAX. If a trace has more than one page,
+ * the answer shows it: agents choose their trace ids, and an event behind 500 harmless ones must
+ * not look absent. */
+#include "store/audit_store.h"
 
 #include "base/limits.h"
 #include "base/time.h"
 #include "platform/platform.h"
 
 enum {
-    TRACE_EVENTS_MAX = 500,
+    TRACE_EVENTS_MAX = LIMIT_TRACE_EVENTS,
     PAGE_BYTES_MAX = 8 << 20,
     EVENT_ARENA_FIRST = 64 << 10,
     EVENT_ARENA_LIMIT = 16 << 20
@@ -25,11 +25,11 @@ enum {
 
 struct audit_detail {
     struct audit_query query;
-    uint64_t cursor; /* as it was asked for */
+    uint64_t cursor; /* as in the request */
     bool is_trace, is_exact;
     /* On the reader: */
     struct job *job;
-    struct arena arena; /* of the event in hand */
+    struct arena arena; /* of the current event */
     uint64_t count, last_id;
 };
 
@@ -86,7 +86,7 @@ static void put_exact(struct buf *out, struct str bytes)
     buf_put_byte(out, '}');
 }
 
-/* The query asks for one row more than the page has: whether there are more is known by it. */
+/* The query asks for one row more than the page has. That row shows whether more rows follow. */
 static bool is_full(const struct audit_detail *d)
 {
     bool is_large = d->job->reply.size >= PAGE_BYTES_MAX;
@@ -126,7 +126,7 @@ static void put_end(struct audit_detail *d, bool more)
                (unsigned long long)(more ? d->last_id : 0));
 }
 
-/* Counts the row that was asked for beyond the page, without telling it. */
+/* Counts the row beyond the page without sending it. */
 struct page {
     struct audit_detail *detail;
     bool more;
@@ -157,11 +157,11 @@ static void audit_work(struct job *j, struct store *s)
     }
     buf_clear(&j->reply);
     if (j->err == ERR_TIMEOUT)
-        fault_set(
+        (void)fault_set(
             &j->fault, ERR_TIMEOUT, "",
             "the query looked at too many events: narrow it by from and to, or by another member");
     else
-        fault_plain(&j->fault, j->err);
+        (void)fault_plain(&j->fault, j->err);
 }
 
 /* ---- on the reactor ---- */
@@ -185,7 +185,7 @@ static enum err text_parameter(struct job *j, const struct http_exchange *x, con
     return ERR_OK;
 }
 
-/* Fractions finer than a millisecond: events have whole ones, so that both bounds round up. */
+/* Digits finer than a millisecond round both bounds up, because events have whole milliseconds. */
 static uint64_t finer_digits(struct str text)
 {
     size_t dot = str_find(text, '.');
@@ -204,8 +204,8 @@ static enum err time_parameter(struct job *j, const struct http_exchange *x, con
     struct str time = str_of(text, value.size);
     if (value.size < sizeof text) {
         memcpy(text, value.bytes, value.size);
-        /* A plus sign that nobody encoded arrives as a blank; in an offset it can be nothing else.
-         */
+        /* An unencoded plus sign arrives as a blank. In an offset a blank cannot mean anything
+         * else. */
         if (value.size > 6 && text[value.size - 6] == ' ') text[value.size - 6] = '+';
     }
     int64_t ms;
@@ -274,7 +274,7 @@ static enum err read_query(struct job *j, const struct http_exchange *x, struct 
     if (err == ERR_OK) err = api_page(x, &q->limit, &d->cursor, &j->fault);
     if (err == ERR_OK) err = order_parameter(j, x, d);
     if (err == ERR_OK) err = api_flag(x, STR("exact"), &d->is_exact, &j->fault);
-    q->limit++; /* one more, to know whether there is a following page */
+    q->limit++; /* one more, to find out whether a page follows */
     q->tenant = j->tenant;
     return err;
 }

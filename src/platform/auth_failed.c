@@ -1,8 +1,8 @@
-/* auth_failed.c - refused credentials into the store, once a second. */
+/* auth_failed.c - writes refused credentials into the store, once a second. */
 #include "platform/platform.h"
 
 #include "base/log.h"
-#include "pipeline/ingest/own_event.h"
+#include "store/own_event.h"
 
 struct auth_failed {
     struct refused_source source; /* a copy */
@@ -29,8 +29,8 @@ static void record(struct job *j, struct store *s)
     j->err = own_event_store_alone(s, &j->actor, &a->event, &j->fault);
 }
 
-/* What was not recorded is tried again at the next tick. (Whether a commit held whose answer was
- * lost is not known: then it is told twice.) */
+/* A record that failed is tried again at the next tick. If the answer to a commit was lost, the
+ * same refusals can be recorded twice. */
 static void recorded(struct job *j)
 {
     struct platform *p = j->platform;
@@ -68,13 +68,14 @@ static struct job *job_of(struct platform *p, const struct refused_source *sourc
     return j;
 }
 
-/* All of them; while they cannot be recorded one, to see whether they can, and at the end all. */
+/* Records all sources. While records fail, it sends only one a tick, to test the store. During the
+ * drain it sends all. */
 void auth_failed_record(struct platform *p)
 {
     struct refused *all = &p->refused;
     for (bool more = true; more && all->count > 0; more = !p->refused_wait || p->draining) {
         struct job *j = job_of(p, &all->sources[all->count - 1]);
-        if (!job_queue(j, QUEUE_WRITER)) { /* kept, and counted on */
+        if (!job_queue(j, QUEUE_WRITER)) { /* the source stays, and goes on counting */
             job_destroy(j);
             return;
         }

@@ -1,11 +1,11 @@
 /* boot.c - the platform's life: boot, serve, drain.
  *
  *   addresses taken → pepper → store (made, migrated) → keys and revision → consumer → writer and
- *   readers → keeper, watch → accepting → serve
- *   … platform_stop → stop accepting → answer who waits → finish what is in hand → join → close
+ *   readers → retention thread, policy directory → accepting → serve
+ *   … platform_stop → stop accepting → answer waiting requests → finish running jobs → join → close
  *
- * The store is opened once before the threads start, so that a store that cannot be used ends the
- * boot with its own sentence. */
+ * The store is opened once before the threads start. So a store that cannot be used ends the boot
+ * with its own error text. */
 #include "platform/platform.h"
 
 #include <errno.h>
@@ -14,9 +14,10 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
+#include "base/clock_log.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "pipeline/ingest/key_store.h"
+#include "store/key_store.h"
 
 enum { KEY_CACHE_ENTRIES = 1024, TICK_MS = 1000, DRAIN_MS = 10000, AUDIT_KEEP_LEAST_MS = 86400000 };
 
@@ -27,13 +28,13 @@ static enum err check_store(const struct config *c, struct fault *f)
     if (c->store_url[0] != '\0' && !store_is_address(c->store_url))
         return fault_set(
             f, ERR_BAD_VALUE, "store.url",
-            "store.url: is no address of PostgreSQL; it must be like postgresql://user@host:5432/name");
+            "store.url: is not an address of PostgreSQL; it must be like postgresql://user@host:5432/name");
     if (c->store_url[0] != '\0' && c->sources[CONFIG_AT_store] != NULL)
         return fault_set(f, ERR_BAD_VALUE, "",
-                         "store, store.url: only one of them can be the store");
+                         "store, store.url: both are set; set only one of them");
     if (c->audit_keep_ms != 0 && c->audit_keep_ms < AUDIT_KEEP_LEAST_MS)
         return fault_set(f, ERR_BAD_VALUE, "audit.keep",
-                         "audit.keep: must be 0 (for ever), or at least 1d");
+                         "audit.keep: must be 0 (events are never removed), or at least 1d");
     return ERR_OK;
 }
 
@@ -42,7 +43,10 @@ static enum err read_store(struct platform *p, struct fault *f)
     struct store *s;
     enum err err = store_open(platform_store(p->config), true, &s, f);
     if (err != ERR_OK) return err;
-    err = store_revision(s, &p->revision, f);
+    store_share_history(s, &p->history);
+    struct revision now = {0};
+    err = store_revision(s, &now, f);
+    p->revision = now.number;
     if (err == ERR_OK) err = key_store_table(s, &p->keys, f);
     store_close(s);
     if (err == ERR_OK && key_table_count(p->keys) == 0)
@@ -56,15 +60,25 @@ static void tick(struct loop_timer *t)
 {
     struct platform *p = link_owner(t, struct platform, tick);
     world_time_discipline();
+    clock_log();
     auth_failed_record(p);
     checks_tick(p);
     followers_tick(p);
+    tls_keep_up(p->tls, false);
     metric_set(p->sheet, METRIC_PLATFORM_CONNECTIONS, http_server_connections(p->server));
     metric_set(p->sheet, METRIC_PLATFORM_CLOSED_FOR_ROOM, http_server_closed_for_room(p->server));
+    metric_set(p->sheet, METRIC_PLATFORM_HANDSHAKES_DONE, http_server_handshakes(p->server).done);
+    metric_set(p->sheet, METRIC_PLATFORM_HANDSHAKES_FAILED,
+               http_server_handshakes(p->server).failed);
     loop_timer_start(p->loop, &p->tick, TICK_MS, tick);
 }
 
-static void woken(struct loop_bell *b) { (void)b; } /* being awake is all it is for */
+/* It also ends the loop's wait. */
+static void woken(struct loop_wakeup *b)
+{
+    struct platform *p = link_owner(b, struct platform, wake);
+    if (atomic_exchange(&p->reloading, false)) tls_keep_up(p->tls, true);
+}
 
 static void make_api(struct platform *p)
 {
@@ -84,6 +98,7 @@ static void make_api(struct platform *p)
 static void make_server(struct platform *p)
 {
     const struct config *c = p->config;
+    if (c->console) p->console = console_create(&p->api);
     routes_make(p);
     const struct http_service service = {.routes = p->routes,
                                          .route_count = p->route_count,
@@ -97,17 +112,18 @@ static void make_server(struct platform *p)
                                        .idle_ms = (uint32_t)c->idle_ms,
                                        .write_ms = (uint32_t)c->write_ms,
                                        .held_bytes = LIMIT_HELD_BYTES,
-                                       .proxies = &p->proxies};
+                                       .proxies = &p->proxies,
+                                       .tls = p->tls};
     p->server = http_server_create(p->loop, &service, &limits);
     if (c->engine_url[0] != '\0')
-        p->forward =
-            forward_create(&p->api, p->loop, &p->server, c->engine_url, limits.connections_max);
+        p->forward = forward_create(&p->api, p->loop, &p->server, c->engine_url, p->tls,
+                                    limits.connections_max);
 }
 
-static void accepted(void *context, int fd, bool is_unix)
+static void accepted(void *context, int fd, enum socket_kind kind)
 {
     struct platform *p = context;
-    http_server_take(p->server, fd, is_unix);
+    http_server_take(p->server, fd, kind);
 }
 
 static enum err start_consuming(struct platform *p, struct fault *f)
@@ -135,18 +151,24 @@ static enum err boot(struct platform *p, struct fault *f)
     p->proxies.send_proxy_header = c->proxy_protocol;
     if (mkdir(c->data, 0700) != 0 && errno != EEXIST)
         return fault_set(f, ERR_IO, "", "data: cannot make %s: %s", c->data, strerror(errno));
-    err = listeners_open(&p->listeners, str_from(c->listen), str_from(c->listen_unix), f);
+    const struct listen_options listen = api_listen_options(c);
+    err = api_tls_create(c, &p->tls, f);
+    if (err == ERR_OK) err = listeners_open(&p->listeners, &listen, f);
     if (err == ERR_OK) err = check_store(c, f);
     if (err == ERR_OK) err = pepper_read_or_make(p->config->pepper_file, &p->pepper, f);
+    if (err == ERR_OK) err = browser_check_url(c->public_url, f);
     if (err == ERR_OK) err = read_store(p, f);
     if (err != ERR_OK) return err;
+    p->assertion_key = assertion_key(&p->pepper);
+    p->csrf_key = pepper_derive(&p->pepper, STR("writ csrf tokens of sessions 1"));
     make_api(p);
     make_server(p);
     err = start_consuming(p, f);
     if (err != ERR_OK) return err;
-    err = work_create(p, platform_store(c), (unsigned)c->readers, job_back, &p->work, f);
-    if (err == ERR_OK) err = keeper_create(c, &p->keeper, f);
-    if (err == ERR_OK) err = watch_create(p, &p->watch, f);
+    err = work_create(p, platform_store(c), (unsigned)c->readers, job_finish, &p->work, f);
+    if (err == ERR_OK) err = retention_thread_create(c, &p->history, &p->retention_thread, f);
+    if (err == ERR_OK) err = notify_start(p, f);
+    if (err == ERR_OK) err = directory_create(p, &p->watch, f);
     return err == ERR_OK ? listeners_start(&p->listeners, p->loop, accepted, p, f) : err;
 }
 
@@ -157,9 +179,11 @@ enum err platform_create(const struct config *c, struct platform **ret, struct f
     p->config = c;
     p->loop = loop_create();
     p->book = policy_book_create();
+    p->sessions = sessions_create();
+    history_init(&p->history);
     list_init(&p->bundle_waits);
     list_init(&p->followers.waits);
-    bell_start(p->loop, &p->wake, woken);
+    wakeup_start(p->loop, &p->wake, woken);
     enum err err = boot(p, f);
     if (err != ERR_OK) {
         platform_destroy(p);
@@ -170,14 +194,23 @@ enum err platform_create(const struct config *c, struct platform **ret, struct f
     return ERR_OK;
 }
 
-const char *platform_address(const struct platform *p) { return listeners_address(&p->listeners); }
+const char *platform_address(const struct platform *p, enum socket_kind kind)
+{
+    return listeners_address(&p->listeners, kind);
+}
 
 /* ---- the end ---- */
 
 void platform_stop(struct platform *p)
 {
     atomic_store(&p->stopping, true);
-    bell_ring(&p->wake);
+    wakeup_send(&p->wake);
+}
+
+void platform_reload(struct platform *p)
+{
+    atomic_store(&p->reloading, true);
+    wakeup_send(&p->wake);
 }
 
 static void drain_tick(struct loop_timer *t)
@@ -187,7 +220,7 @@ static void drain_tick(struct loop_timer *t)
     loop_timer_start(p->loop, &p->tick, TICK_MS, drain_tick);
 }
 
-/* Stop accepting → answer who waits → finish what is in hand → record whom that refused. */
+/* Stop accepting → answer waiting requests → finish running jobs → record refused credentials. */
 static void drain(struct platform *p)
 {
     p->draining = true;
@@ -199,7 +232,7 @@ static void drain(struct platform *p)
     uint64_t deadline_ns = world_monotonic_ns() + (uint64_t)DRAIN_MS * 1000000;
     loop_timer_start(p->loop, &p->tick, TICK_MS, drain_tick);
     for (bool is_recorded = false;;) {
-        follow_drain(p); /* jobs that come back now may begin to wait */
+        follow_drain(p); /* jobs that return now may begin to wait */
         followers_drain(p);
         bool busy = http_server_connections(p->server) > 0 || work_under_way(p->work) > 0;
         if (!busy && !is_recorded) {
@@ -208,13 +241,13 @@ static void drain(struct platform *p)
             busy = work_under_way(p->work) > 0;
         }
         if (!busy || world_monotonic_ns() >= deadline_ns) break;
-        loop_beat(p->loop, true);
+        loop_turn(p->loop, true);
     }
 }
 
 void platform_run(struct platform *p)
 {
-    while (!atomic_load(&p->stopping)) loop_beat(p->loop, true);
+    while (!atomic_load(&p->stopping)) loop_turn(p->loop, true);
     drain(p);
 }
 
@@ -224,23 +257,30 @@ void platform_destroy(struct platform *p)
     listeners_stop(&p->listeners);
     work_stop(p->work);
     work_destroy(p->work);
-    watch_destroy(p->watch);
+    directory_destroy(p->watch);
     policy_book_destroy(p->book);
     consumer_stop(p->consumer);
-    keeper_destroy(p->keeper);
+    notifier_stop(p->notifier);
+    retention_thread_destroy(p->retention_thread);
     if (p->server != NULL) {
         follow_drain(p);
         followers_drain(p);
     }
     forward_destroy(p->forward);
+    console_destroy(p->console);
     if (p->server != NULL) http_server_destroy(p->server);
     loop_timer_stop(p->loop, &p->tick);
-    bell_stop(&p->wake);
+    wakeup_stop(&p->wake);
     loop_destroy(p->loop);
+    tls_destroy(p->tls);
     key_cache_destroy(p->api.cache);
     hasher_destroy(p->api.hasher);
     key_table_destroy(p->keys);
+    history_fini(&p->history);
+    sessions_destroy(p->sessions);
     memory_wipe(&p->pepper, sizeof p->pepper);
+    memory_wipe(&p->assertion_key, sizeof p->assertion_key);
+    memory_wipe(&p->csrf_key, sizeof p->csrf_key);
     free(p->routes);
     free(p);
 }

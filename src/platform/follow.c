@@ -1,28 +1,30 @@
 /* follow.c - GET /api/v1/bundle, and the engines that wait there for a change.
  *
- *   engine asks with what it runs (If-None-Match) ─┬─ something newer: the bundle, at once
- *                                                  └─ nothing newer: waits on bundle_waits until
- *                                                     a change (the bundle) or its time (304)
+ *   engine sends its revision (If-None-Match) ─┬─ a newer one exists: the bundle, at once
+ *                                              └─ none: the request waits on bundle_waits until
+ *                                                 a change (the bundle) or its time (304)
  *
- * That an engine asks with revision r says that all its reactors run r: so a revocation knows who
- * is behind (followers.h). So is one that asks without, from then on: what it is sent may have been
- * read before the revocation.
+ * An engine that asks with revision r confirms that all its reactors run r. So a revocation can
+ * find the engines that are behind (followers.h). An engine that asks without a revision counts as
+ * behind from then on, because the bundle that it receives may have been read before the
+ * revocation.
  *
- * An entity tag has the revision and the digest of the bundle's bytes: the same at every platform
- * of a store and after restarts, another where a database was restored from a backup and came to
- * the same number again. Only tags that were compared with the bundle here are believed
- * (bundle_tags), for the key that showed them, since another key may be for other tenants; any
- * other is compared first, which sends nothing where it is the same. */
-#include "pipeline/ingest/bundle.h"
+ * An entity tag has the revision and the digest of the bundle's bytes. It is the same at every
+ * platform of a store and after restarts. It differs if a restored database reaches the same
+ * revision number with other content. The platform trusts only tags that it has compared with the
+ * bundle (bundle_tags), and only for the key that showed them, since another key may be for other
+ * tenants. Any other tag is compared first. If it is equal, no bundle is sent. */
+#include "store/bundle.h"
 
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "platform/platform.h"
 
 enum {
-    WAIT_SECONDS_MAX = 60,
-    BUNDLE_WAITS_MAX = 1024,
+    WAIT_SECONDS_MAX = LIMIT_WAIT_SECONDS,
+    BUNDLE_WAITS_MAX = LIMIT_BUNDLE_WAITS,
 };
 
 struct bundle_detail {
@@ -30,9 +32,9 @@ struct bundle_detail {
     struct globs tenants;
     char node[NODE_BYTES_MAX];
     size_t node_size;
-    char known[BUNDLE_ETAG_TEXT]; /* the entity tag that the engine runs */
-    bool is_believed;             /* it was, when it was shown */
-    uint64_t revision;            /* of the bundle that was read for it; 0: none */
+    char known[BUNDLE_ETAG_TEXT]; /* the entity tag of the engine's bundle */
+    bool is_believed;             /* the tag was compared before this request */
+    struct revision revision;     /* of the bundle that the tag was compared with; number 0: none */
 };
 
 /* ---- entity tags ---- */
@@ -44,24 +46,25 @@ static void etag_write(uint64_t revision, struct str bundle, char to[BUNDLE_ETAG
     snprintf(to, BUNDLE_ETAG_TEXT, "\"%llu-%.32s\"", (unsigned long long)revision, digest);
 }
 
-/* The revision that this tag was found to be of; 0: it was not compared yet. */
-static uint64_t tag_revision(const struct bundle_tags *t, struct id key, const char *tag)
+/* The revision of this tag; number 0: the tag was not compared yet. */
+static struct revision tag_revision(const struct bundle_tags *t, struct id key, const char *tag)
 {
     for (size_t i = 1; i <= BUNDLE_TAGS_MAX; i++) {
         /* the newest first */
         const struct bundle_tag *known = &t->all[(t->next + BUNDLE_TAGS_MAX - i) % BUNDLE_TAGS_MAX];
-        if (known->revision == 0) return 0;
+        if (known->revision.number == 0) break;
         if (id_equal(known->key, key) && strcmp(known->text, tag) == 0) return known->revision;
     }
-    return 0;
+    return (struct revision){0};
 }
 
-static void tag_learn(struct bundle_tags *t, struct id key, const char *tag, uint64_t revision)
+static void tag_learn(struct bundle_tags *t, struct id key, const char *tag,
+                      const struct revision *revision)
 {
-    if (tag_revision(t, key, tag) != 0) return;
+    if (tag_revision(t, key, tag).number != 0) return;
     struct bundle_tag *known = &t->all[t->next];
     t->next = (t->next + 1) % BUNDLE_TAGS_MAX;
-    *known = (struct bundle_tag){.key = key, .revision = revision};
+    *known = (struct bundle_tag){.key = key, .revision = *revision};
     memcpy(known->text, tag, strlen(tag));
 }
 
@@ -75,7 +78,7 @@ static void bundle_work(struct job *j, struct store *s)
         buf_clear(&j->reply);
         return;
     }
-    etag_write(d->revision, buf_view(&j->reply), j->etag);
+    etag_write(d->revision.number, buf_view(&j->reply), j->etag);
     if (strcmp(j->etag, d->known) != 0) return;
     j->status = 304;
     buf_clear(&j->reply);
@@ -85,10 +88,10 @@ static void bundle_done(struct job *j)
 {
     struct platform *p = j->platform;
     const struct bundle_detail *d = j->detail;
-    if (j->err == ERR_OK) tag_learn(&p->bundle_tags, d->key_id, j->etag, d->revision);
+    if (j->err == ERR_OK) tag_learn(&p->bundle_tags, d->key_id, j->etag, &d->revision);
     bool is_proved = j->err == ERR_OK && j->status == 304 && !d->is_believed;
     if (is_proved && d->node_size > 0)
-        followers_saw(p, str_of(d->node, d->node_size), d->key_id, d->revision);
+        followers_saw(p, str_of(d->node, d->node_size), d->key_id, &d->revision);
     job_answer(j);
 }
 
@@ -102,7 +105,8 @@ static void wait_leave(struct job *j)
     if (d->node_size > 0) followers_waited(p, str_of(d->node, d->node_size), d->key_id);
 }
 
-/* A reset; who only ended its own side may still want the answer (RFC 9112, 9.6). */
+/* Only for a reset: a client that closed only its own side may still want the answer (RFC 9112,
+ * 9.6). */
 static void client_gone(void *context)
 {
     struct job *j = context;
@@ -110,7 +114,7 @@ static void client_gone(void *context)
     job_destroy(j);
 }
 
-/* It is answered now, or a reader makes its answer. */
+/* Answers the request now, or sends it to a reader. */
 static void wait_end(struct job *j)
 {
     http_when_gone(j->platform->server, j->token, NULL, NULL);
@@ -134,11 +138,11 @@ void follow_changed(struct platform *p)
         enum err err = platform_key_holds(p, ((const struct bundle_detail *)j->detail)->key_id);
         wait_end(j);
         if (!http_token_alive(p->server, j->token)) job_destroy(j);
-        /* what it may still do was asked long ago */
+        /* its rights were checked long ago */
         else if (err != ERR_OK)
             job_refuse(j, err, err_sentence(err));
         else if (!job_queue(j, QUEUE_READER))
-            job_refuse(j, ERR_OVERLOADED, "too many requests wait for the store already");
+            job_refuse(j, ERR_OVERLOADED, "too many requests wait for the store: try again later");
     }
 }
 
@@ -151,8 +155,8 @@ void follow_drain(struct platform *p)
     }
 }
 
-/* Each keeps a connection: together they have three quarters. One more is answered at once, and
- * asks again. */
+/* Each wait keeps a connection; together they have three quarters of all. One more request is
+ * answered at once, and asks again. */
 static size_t waits_most(const struct platform *p)
 {
     return api_part((uint32_t)p->config->connections_max, 12, BUNDLE_WAITS_MAX);
@@ -174,7 +178,7 @@ static enum err read_bundle(struct job *j, struct bundle_detail *d, const struct
     const struct key *k = j->platform->caller.key;
     struct str node = http_header_get(x, STR("writ-node")),
                known = http_header_get(x, STR("if-none-match"));
-    /* a proxy that packs bodies weakens tags */
+    /* a proxy that compresses bodies makes tags weak */
     if (str_starts(known, STR("W/"))) known = str_skip(known, 2);
     if (!str_is_absent(node)) {
         if (node.size == 0 || node.size > NODE_BYTES_MAX || !str_is_utf8(node, &(size_t){0}))
@@ -204,12 +208,13 @@ void bundle_handle(void *context, struct http_exchange *x)
         job_destroy(j);
         return;
     }
-    uint64_t revision = tag_revision(&p->bundle_tags, d->key_id, d->known);
-    d->is_believed = revision != 0;
+    const struct revision revision = tag_revision(&p->bundle_tags, d->key_id, d->known);
+    d->is_believed = revision.number != 0;
     j->done = bundle_done;
-    if (d->node_size > 0) followers_saw(p, str_of(d->node, d->node_size), d->key_id, revision);
-    /* It may run what this thread has not heard of yet: then there is nothing newer either. */
-    bool waits = revision != 0 && revision >= p->revision && seconds > 0 && !p->draining &&
+    if (d->node_size > 0) followers_saw(p, str_of(d->node, d->node_size), d->key_id, &revision);
+    /* The engine may run a newer revision than this thread knows. Then nothing newer exists
+     * either. */
+    bool waits = d->is_believed && revision.number >= p->revision && seconds > 0 && !p->draining &&
                  p->bundle_wait_count < waits_most(p);
     if (!waits) {
         job_send(j, x, QUEUE_READER);
@@ -217,7 +222,7 @@ void bundle_handle(void *context, struct http_exchange *x)
     }
     j->token = http_defer(x);
     j->has_token = true;
-    j->queue = QUEUE_READER; /* once there is something newer */
+    j->queue = QUEUE_READER; /* for the time when a newer revision exists */
     list_append(&p->bundle_waits, &j->link);
     p->bundle_wait_count++;
     loop_timer_start(p->loop, &j->timer, seconds * 1000, wait_due);

@@ -1,17 +1,17 @@
-/* followers.c - the engines, what the store has of them, and revocations that wait for them.
+/* followers.c - the engines, their rows in the store, and the revocations that wait for them.
  *
- * A revocation answers as soon as nobody is behind, or after REVOKE_WAIT_MS with the names of
- * those who are. One that is silent is behind for as long as nobody speaks for it: it may be cut
- * off, and go on deciding by what it has. */
+ * A revocation answers when no engine is behind, or after REVOKE_WAIT_MS with the names of the
+ * engines that are. A silent engine counts as behind: it may be cut off, and still decide with the
+ * old bundle. */
 #include "platform/followers.h"
 
 #include "base/log.h"
 #include "platform/platform.h"
 
 enum {
-    /* engines take a revision up all at once: one transaction for them */
+    /* engines take up a revision at the same time: one transaction for all of them */
     NOTE_AFTER_MS = 20,
-    NOTE_AGAIN_MS = 3600 * 1000, /* who says nothing new is still there */
+    NOTE_AGAIN_MS = 60000, /* how often an unchanged engine is written again as alive */
     LOOK_EVERY_MS = 100,
     REVOKE_WAIT_MS = 1000,
 };
@@ -32,7 +32,7 @@ static struct follower *find_or_add(struct followers *all, struct str node)
     f = &all->all[0];
     if (all->count < FOLLOWERS_MAX)
         f = &all->all[all->count++];
-    else /* whoever was silent the longest makes room */
+    else /* the engine that was silent the longest makes room */
         for (size_t i = 1; i < FOLLOWERS_MAX; i++)
             if (all->all[i].seen_at < f->seen_at) f = &all->all[i];
     *f = (struct follower){.node_size = node.size};
@@ -40,9 +40,9 @@ static struct follower *find_or_add(struct followers *all, struct str node)
     return f;
 }
 
-/* ---- who speaks for one ---- */
+/* ---- the voices of an engine ---- */
 
-/* Whoever has this key; a new one takes the place of who was silent the longest. */
+/* The voice of this key. A new key replaces the voice that was silent the longest. */
 static struct follower_voice *voice_of(struct follower *f, struct id key)
 {
     struct follower_voice *v = &f->voices[0];
@@ -54,29 +54,30 @@ static struct follower_voice *voice_of(struct follower *f, struct id key)
     return v;
 }
 
-/* A key that has ended speaks for nobody: its engine has another one now. */
+/* A voice counts only while its key holds: after the end of a key, its engine has another one. */
 static bool is_heard(const struct platform *p, const struct follower_voice *v, uint64_t now_ms)
 {
     return v->heard_at != 0 && v->heard_at + FOLLOWER_VOICE_MS >= now_ms &&
            platform_key_holds(p, v->key) == ERR_OK;
 }
 
-/* How many speak for it now; the oldest revision that one of them runs. */
+/* Counts the valid voices of the engine, and finds the oldest revision among them. */
 static size_t listen_to(const struct platform *p, const struct follower *f, uint64_t now_ms,
-                        uint64_t *ret_oldest)
+                        struct revision *ret_oldest)
 {
     size_t count = 0;
-    *ret_oldest = UINT64_MAX;
+    ret_oldest->number = UINT64_MAX;
     for (size_t i = 0; i < FOLLOWER_VOICES; i++) {
         const struct follower_voice *v = &f->voices[i];
         if (!is_heard(p, v, now_ms)) continue;
         count++;
-        if (v->revision < *ret_oldest) *ret_oldest = v->revision;
+        if (v->revision.number < ret_oldest->number) *ret_oldest = v->revision;
     }
     return count;
 }
 
-/* An engine that was given another key does not come back with the one before. */
+/* Two keys that ask in turn are two clients: an engine that got a new key does not return to its
+ * old one. */
 static void tell_shared(struct follower *f, const struct follower_voice *back)
 {
     char text[ID_TEXT + 1] = "", other[ID_TEXT + 1] = "", node[NODE_BYTES_MAX + 1] = "";
@@ -86,37 +87,38 @@ static void tell_shared(struct follower *f, const struct follower_voice *back)
     id_write("key_", f->latest->key, other);
     memcpy(node, f->node, f->node_size);
     log_line(LOG_WARNING, "node_shared", "node", node, "key", text, "other", other, "why",
-             "two keys ask for the bundle under this name: two engines have it, or somebody else "
-             "has a key for it; what it has of a revocation goes by the older of what they run",
+             "two keys ask for the bundle under this node name: two engines share it, or another "
+             "client has a key for it; revocations wait for the older of their two revisions",
              NULL);
 }
 
-static void hear(struct platform *p, struct follower *f, struct id key, uint64_t revision)
+static void hear(struct platform *p, struct follower *f, struct id key,
+                 const struct revision *revision)
 {
     uint64_t now_ms = world_now_ms();
     struct follower_voice *v = voice_of(f, key);
     bool comes_back = v->heard_at != 0 && f->latest != NULL && f->latest != v;
-    v->revision = revision;
+    v->revision = *revision;
     v->heard_at = f->seen_at = now_ms;
-    uint64_t oldest;
+    struct revision oldest;
     size_t count = listen_to(p, f, now_ms, &oldest);
-    if (count > 0) f->revision = oldest; /* none: the key has ended since it asked */
+    if (count > 0) f->revision = oldest; /* no voice: the key has ended since it asked */
     if (count > 1 && comes_back) tell_shared(f, v);
     if (count == 1) f->is_shared_told = false;
     f->latest = v;
 }
 
-/* ---- who is behind ---- */
+/* ---- the engines that are behind ---- */
 
-/* Appends the names of who does not run this revision yet, with commas between; how many there are.
- * `out` may be a buffer without room. */
+/* Appends the names of the engines that do not run this revision yet, separated by commas. Returns
+ * how many there are. `out` may be a buffer without room. */
 static size_t put_behind(const struct platform *p, uint64_t revision, struct buf *out)
 {
     size_t count = 0;
     uint64_t now_ms = world_now_ms();
     for (size_t i = 0; i < p->followers.count; i++) {
         const struct follower *f = &p->followers.all[i];
-        if (f->revision >= revision || f->seen_at + FOLLOWER_KEEP_MS < now_ms) continue;
+        if (f->revision.number >= revision || f->seen_at + FOLLOWER_KEEP_MS < now_ms) continue;
         if (count++ > 0) buf_put_byte(out, ',');
         json_put_string(out, node_of(f));
     }
@@ -127,7 +129,7 @@ static void revoke_answer(struct job *j)
 {
     link_remove(&j->link);
     loop_timer_stop(j->platform->loop, &j->timer);
-    /* then it is told beside the new key: the brace is opened again */
+    /* A rotation has the new key in its reply: reopen the closing brace and append. */
     bool rotates = j->reply.size > 0;
     if (rotates) j->reply.size--;
     buf_put(&j->reply, rotates ? STR(",\"behind\":[") : STR("{\"behind\":["));
@@ -144,7 +146,7 @@ static bool revoke_is_seen(struct job *j)
     return put_behind(j->platform, j->revision, &nowhere) == 0;
 }
 
-/* Some may have taken it up: answers who waited for them. */
+/* Answers the revocations for which the last engine has taken up the revision. */
 static void recheck(struct platform *p)
 {
     list_each (&p->followers.waits, k, following) {
@@ -162,7 +164,7 @@ struct rows {
 
 static bool is_news(const struct follower *f)
 {
-    return f->noted_at == 0 || f->revision != f->noted_revision ||
+    return f->noted_at == 0 || !revision_equal(&f->revision, &f->noted_revision) ||
            f->seen_at >= f->noted_at + NOTE_AGAIN_MS;
 }
 
@@ -190,7 +192,7 @@ static void note_news(struct platform *p)
         }
 }
 
-/* A store that cannot be written shows in health; the next tick tries again. */
+/* A failed write shows in health. The next tick tries again. */
 static void note_done(struct job *j)
 {
     struct platform *p = j->platform;
@@ -198,7 +200,7 @@ static void note_done(struct job *j)
     p->followers.is_noting = false;
     for (size_t i = 0; j->err == ERR_OK && i < rows->count; i++) {
         struct follower *f = find(&p->followers, rows->list[i].node);
-        if (f == NULL) continue; /* it made room meanwhile */
+        if (f == NULL) continue; /* it was evicted meanwhile */
         f->noted_revision = rows->list[i].revision;
         f->noted_at = rows->list[i].seen_at;
     }
@@ -232,7 +234,8 @@ void followers_stop(struct platform *p)
     note_due(&p->followers.note);
 }
 
-void followers_saw(struct platform *p, struct str node, struct id key, uint64_t revision)
+void followers_saw(struct platform *p, struct str node, struct id key,
+                   const struct revision *revision)
 {
     struct follower *f = find_or_add(&p->followers, node);
     hear(p, f, key, revision);
@@ -246,23 +249,53 @@ void followers_waited(struct platform *p, struct str node, struct id key)
     if (f != NULL) voice_of(f, key)->heard_at = world_now_ms();
 }
 
-/* ---- out of the store ---- */
+/* ---- from the store ---- */
 
-/* What the store has of them. */
+static bool has_row(const struct follower_row *rows, size_t count, struct str node)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_equal(rows[i].node, node)) return true;
+    return false;
+}
+
+/* The last one takes its place. */
+static void take_out(struct followers *all, struct follower *f)
+{
+    struct follower *last = &all->all[--all->count];
+    if (f == last) return;
+    *f = *last;
+    if (last->latest != NULL) f->latest = f->voices + (last->latest - last->voices);
+}
+
+/* Another platform has removed an engine's row if this one wrote it, and it is gone. An engine that
+ * still asks here stays. */
+static void drop_removed(struct platform *p, const struct follower_row *rows, size_t count)
+{
+    uint64_t now_ms = world_now_ms();
+    for (size_t i = p->followers.count; i-- > 0;) {
+        struct follower *f = &p->followers.all[i];
+        bool is_silent = f->seen_at + FOLLOWER_VOICE_MS < now_ms;
+        if (f->noted_at != 0 && is_silent && !has_row(rows, count, node_of(f)))
+            take_out(&p->followers, f);
+    }
+}
+
+/* Takes the rows of the store. */
 static void learn(struct platform *p, const struct follower_row *rows, size_t count)
 {
+    drop_removed(p, rows, count);
     for (size_t i = 0; i < count; i++) {
         const struct follower_row *row = &rows[i];
-        uint64_t oldest;
+        struct revision oldest;
         if (row->node.size > NODE_BYTES_MAX) continue;
         struct follower *f = find_or_add(&p->followers, row->node);
-        if (row->revision <= f->revision && row->seen_at <= f->seen_at) continue;
-        /* It asks another platform now, and that one knows better. */
+        if (row->revision.number <= f->revision.number && row->seen_at <= f->seen_at) continue;
+        /* The engine now asks another platform, which has newer information. */
         f->revision = f->noted_revision = row->revision;
         f->noted_at = row->seen_at;
         if (row->seen_at > f->seen_at) f->seen_at = row->seen_at;
-        /* But not for two who both ask here. */
-        if (listen_to(p, f, world_now_ms(), &oldest) > 1 && oldest < f->revision)
+        /* Except if two clients ask here under this name: then the older revision counts. */
+        if (listen_to(p, f, world_now_ms(), &oldest) > 1 && oldest.number < f->revision.number)
             f->revision = oldest;
     }
 }
@@ -274,7 +307,7 @@ static void look_work(struct job *j, struct store *s)
         follower_store_list(s, j->actor.now_ms, &j->arena, rows->list, &rows->count, &j->fault);
 }
 
-/* Reads the store again and again while revocations wait. */
+/* Reads the store repeatedly while revocations wait. */
 static void look(struct platform *p);
 
 static void look_done(struct job *j)
@@ -319,6 +352,35 @@ void followers_await(struct job *j, const struct follower_row *known, size_t cou
         revoke_answer(j);
     else
         look(p);
+}
+
+void followers_remove(struct platform *p, struct str node)
+{
+    struct follower *f = find(&p->followers, node);
+    if (f == NULL) return;
+    take_out(&p->followers, f);
+    recheck(p);
+}
+
+void followers_forget(struct platform *p, uint64_t lost_revision)
+{
+    static const char why[] =
+        "the store went back to an older state while this revocation waited for engines, "
+        "and may have lost it: check the key, and revoke it again";
+    p->bundle_tags = (struct bundle_tags){0};
+    for (size_t i = 0; i < p->followers.count; i++) {
+        struct follower *f = &p->followers.all[i];
+        f->revision = f->noted_revision = (struct revision){0};
+        f->noted_at = 0;
+        for (size_t v = 0; v < FOLLOWER_VOICES; v++) f->voices[v].revision = f->revision;
+    }
+    list_each (&p->followers.waits, k, following) {
+        struct job *j = link_owner(k, struct job, link);
+        if (j->revision > lost_revision) continue; /* it was made after the loss */
+        link_remove(&j->link);
+        loop_timer_stop(p->loop, &j->timer);
+        job_refuse(j, ERR_STORE_UNAVAILABLE, why);
+    }
 }
 
 void followers_drain(struct platform *p)

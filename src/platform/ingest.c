@@ -1,8 +1,8 @@
 /* ingest.c - POST /api/v1/audit/ingest and GET /api/v1/audit/positions.
  *
- * A batch is copied once, from the connection to the job, since the client may go away while the
- * writer reads it; from there to the store it is read in place. Which of the two kinds of
- * ingest it is, the headers say: an engine names its stream. */
+ * A batch is copied once, from the connection to the job, because the client may disconnect while
+ * the writer reads it. From there to the store it is read in place. The headers select one of two
+ * kinds of ingest: an engine names its stream. */
 #include "pipeline/ingest/post.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct ingest_detail {
     bool is_stream;
     struct ingest_batch batch;
     struct ingest_post post;
-    struct globs tenants; /* a copy of the key's */
+    struct globs tenants; /* a copy of the key's globs */
 };
 
 /* ---- on the writer ---- */
@@ -38,7 +38,7 @@ static void put_stream_result(struct job *j, const struct ingest_result *r)
                    (unsigned long long)r->accepted, (unsigned long long)r->clashes,
                    (unsigned long long)r->duplicates, (unsigned long long)r->next_seq);
     else if (j->err == ERR_STREAM_GAP ||
-             j->err == ERR_EPOCH_UNKNOWN) /* beside the error's own members */
+             j->err == ERR_EPOCH_UNKNOWN) /* next to the error's own members */
         buf_printf(&j->reply, ",\"want_from\":%llu", (unsigned long long)r->next_seq);
 }
 
@@ -129,10 +129,10 @@ static bool names_a_stream(const struct http_exchange *x)
 
 static enum err read_ingest(struct job *j, struct ingest_detail *d, const struct http_exchange *x)
 {
-    /* Room first: a body that will be refused need not be copied. */
+    /* Check the room first: a body that will be refused need not be copied. */
     if (!work_has_room(j->platform->work, QUEUE_WRITER, x->body.size))
         return fault_set(&j->fault, ERR_OVERLOADED, "",
-                         "too many batches wait for the store already");
+                         "too many batches wait for the store: try again later");
     j->body = malloc(x->body.size + 1);
     if (j->body == NULL) return fault_plain(&j->fault, ERR_OVERLOADED);
     if (x->body.size > 0) memcpy(j->body, x->body.bytes, x->body.size);
@@ -151,9 +151,14 @@ void ingest_handle(void *context, struct http_exchange *x)
 
 /* ---- positions ---- */
 
+/* An engine reads at most 64 KiB. An engine from before the parameter `journal` needs its own
+ * journal first. */
+enum { POSITIONS_BYTES_FULL = 48 << 10 };
+
 static void put_stream(void *context, const struct audit_stream *s)
 {
     struct buf *out = context;
+    if (out->size > POSITIONS_BYTES_FULL) return;
     if (out->bytes[out->size - 1] == '}') buf_put_byte(out, ',');
     buf_put_literal(out, "{\"epoch\":");
     json_put_string(out, s->epoch);
@@ -164,30 +169,44 @@ static void put_stream(void *context, const struct audit_stream *s)
     buf_printf(out, ",\"want_from\":%llu}", (unsigned long long)s->next_seq);
 }
 
+struct positions_asked {
+    struct str node, journal; /* journal absent: all journals */
+};
+
 static void positions_work(struct job *j, struct store *s)
 {
-    const struct str *node = j->detail;
+    const struct positions_asked *asked = j->detail;
     struct audit_store *audit = store_audit(s);
     buf_printf(&j->reply, "{\"log_id\":\"%s\",\"streams\":[", store_log_id(s));
-    j->err = audit->ops->streams_of(audit->state, *node, put_stream, &j->reply);
-    if (j->err != ERR_OK)
-        fault_plain(&j->fault, j->err), buf_clear(&j->reply);
-    else
+    j->err =
+        audit->ops->streams_of(audit->state, asked->node, asked->journal, put_stream, &j->reply);
+    if (j->err == ERR_OK) {
         buf_put_literal(&j->reply, "]}");
+    } else {
+        (void)fault_plain(&j->fault, j->err);
+        buf_clear(&j->reply);
+    }
 }
 
 void positions_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
     struct fault f;
-    struct str node;
+    struct str node, journal = {0};
     enum err err = http_parameter(x, STR("node"), &node, &f);
+    if (err == ERR_OK) err = http_parameter(x, STR("journal"), &journal, &f);
     if (err == ERR_OK && (node.size == 0 || node.size > LIMIT_ID_CHARACTERS))
         err = fault_set(&f, ERR_BAD_PARAMETER, "",
                         "node: must be the name of an engine, 1 to %d bytes", LIMIT_ID_CHARACTERS);
+    if (err == ERR_OK && !str_is_absent(journal) &&
+        (journal.size == 0 || journal.size > LIMIT_ID_CHARACTERS))
+        err =
+            fault_set(&f, ERR_BAD_PARAMETER, "",
+                      "journal: must be the name of a journal, 1 to %d bytes", LIMIT_ID_CHARACTERS);
     if (err == ERR_OK) err = platform_check_node(p, node, &f);
     if (platform_failed(p, x, err, &f)) return;
     struct job *j = job_create(p, x, positions_work);
-    *job_detail(j, struct str) = job_copy(j, node);
+    *job_detail(j, struct positions_asked) =
+        (struct positions_asked){job_copy(j, node), job_copy(j, journal)};
     job_send(j, x, QUEUE_READER);
 }

@@ -1,23 +1,24 @@
-/* key.c - /api/v1/keys: who may make which, and when a revoked key is dead everywhere.
+/* key.c - /api/v1/keys: who may create which keys, and when a revoked key is refused everywhere.
  *
- * An admin makes keys of its own tenant, with any role but `ingest`; keys of tenant `*` and
- * `ingest` keys (which write for others) are made by an admin of tenant `*` only. */
-#include "pipeline/ingest/key_store.h"
+ * An admin creates keys of its own tenant, with any role except `ingest`. Only an admin of tenant
+ * `*` creates keys of tenant `*` and `ingest` keys (which write for others). */
+#include "store/key_store.h"
 
 #include <stdio.h>
 
 #include "base/limits.h"
 #include "platform/platform.h"
 
-enum { OVERLAP_SECONDS = 3600, OVERLAP_SECONDS_MAX = 30 * 86400 };
+enum { OVERLAP_SECONDS = 86400, OVERLAP_SECONDS_MAX = LIMIT_KEY_OVERLAP_DAYS * 86400 };
 
 struct key_detail {
     struct id id;
-    struct str tenant; /* whose keys may be touched; absent: any */
-    bool everywhere;   /* an admin of every tenant asks */
+    struct str tenant; /* the tenant whose keys may be used; absent: any */
+    bool everywhere;   /* the caller is an admin of every tenant */
     uint64_t overlap_ms;
     uint64_t limit, cursor;
-    struct follower_row known[FOLLOWERS_MAX]; /* of a revocation: who may have to take it up */
+    /* for a revocation: the engines that may have to take it up */
+    struct follower_row known[FOLLOWERS_MAX];
     size_t known_count;
 };
 
@@ -34,8 +35,8 @@ static void create_work(struct job *j, struct store *s)
     j->keys_changed = true;
 }
 
-/* The tenant as the body names it, in `member`; it agrees with what was named before (in the
- * query, by another member, by the caller's own key). */
+/* The tenant that the body names in `member`. It must agree with the tenant that was named before
+ * (in the query, in another member, by the caller's own key). */
 static enum err settle_named(struct platform *p, const struct json *body, const char *member,
                              struct fault *f)
 {
@@ -50,16 +51,16 @@ static enum err settle_named(struct platform *p, const struct json *body, const 
                          LIMIT_ID_CHARACTERS);
     if (named->string.size == 0 || str_equal(named->string, p->caller.tenant)) return ERR_OK;
     if (!platform_is_everywhere(p))
-        return fault_set(f, ERR_WRONG_TENANT, field, "%s: this key is for its own tenant's keys",
-                         member);
+        return fault_set(f, ERR_WRONG_TENANT, field,
+                         "%s: this key may manage only keys of its own tenant", member);
     if (!str_is_absent(p->caller.tenant))
-        return fault_set(f, ERR_CONFLICTING_MEMBER, field, "%s: another tenant is named beside it",
-                         member);
+        return fault_set(f, ERR_CONFLICTING_MEMBER, field,
+                         "%s: differs from another tenant in the request", member);
     p->caller.tenant = named->string;
     return ERR_OK;
 }
 
-/* Whose the key shall be: as the body says, or else the caller's own. */
+/* Sets the tenant of the new key: as the body names it, or else the caller's own. */
 static enum err fill_tenant(struct platform *p, struct json *body, struct json *own,
                             struct fault *f)
 {
@@ -67,8 +68,9 @@ static enum err fill_tenant(struct platform *p, struct json *body, struct json *
     if (err == ERR_OK) err = settle_named(p, body, "tenant", f);
     if (err != ERR_OK) return err;
     if (str_is_absent(p->caller.tenant))
-        return fault_set(f, ERR_TENANT_REQUIRED, "/tenant",
-                         "tenant: this key speaks for every tenant, so say whose key it shall be");
+        return fault_set(
+            f, ERR_TENANT_REQUIRED, "/tenant",
+            "tenant: is missing; this key is for every tenant, so name the new key's tenant");
     struct json *given = json_get(body, STR("tenant"));
     if (given == NULL) {
         *own = (struct json){.key = STR("tenant"), .next = body->child};
@@ -79,28 +81,13 @@ static enum err fill_tenant(struct platform *p, struct json *body, struct json *
     return ERR_OK;
 }
 
-/* What only the store may say. */
-static void drop_members(struct json *body)
-{
-    static const char *const ours[] = {
-        "id",         "mac",         "pepper_mark",        "created_at",
-        "revoked_at", "replaced_by", "original_expires_at"};
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
-        struct json *v = json_get(body, str_from(ours[i]));
-        if (v != NULL) v->type = JSON_NULL;
-    }
-}
-
 static enum err read_create(struct job *j, const struct http_exchange *x)
 {
-    static const char *const members[] = {"expires_at", "tenant_id"};
     struct platform *p = j->platform;
     struct json *body, tenant;
     enum err err = api_body(x, &body, &j->fault);
-    if (err == ERR_OK) err = check_case(body, members, 2, &j->fault);
     if (err == ERR_OK) err = fill_tenant(p, body, &tenant, &j->fault);
     if (err != ERR_OK) return err;
-    drop_members(body);
     err = key_read(body, &j->draft, &j->fault);
     if (err == ERR_OK) err = key_check_maker(j->draft, platform_is_everywhere(p), &j->fault);
     return err == ERR_OK ? key_check_end(j->draft, j->actor.now_ms, &j->fault) : err;
@@ -115,8 +102,8 @@ void key_create_handle(void *context, struct http_exchange *x)
 
 /* ---- one key, by its id ---- */
 
-/* After a body was read, which may name the tenant. An id names it as well: an admin of every
- * tenant need not. */
+/* Call after reading a body, which may name the tenant. A key's id also determines the tenant, so
+ * an admin of every tenant need not name it. */
 static enum err one_key(struct job *j, const struct http_exchange *x)
 {
     struct platform *p = j->platform;
@@ -128,7 +115,8 @@ static enum err one_key(struct job *j, const struct http_exchange *x)
                      "there is no such key: an id is key_ and 26 digits");
 }
 
-/* Before anything is changed: a revocation that could not say who is behind does not happen. */
+/* Read before anything changes: if the engines that are behind cannot be found, the revocation
+ * fails. */
 static enum err read_followers(struct job *j, struct store *s)
 {
     struct key_detail *d = j->detail;
@@ -144,7 +132,8 @@ static void revoke_work(struct job *j, struct store *s)
     j->err = key_store_revoke(s, d->tenant, d->id, &j->actor, &j->keys_changed, &result, &j->fault);
     if (j->err != ERR_OK) return;
     j->revision = result.revision;
-    /* Somebody else may have revoked it a moment ago: that is not told by our own number. */
+    /* Another client may have revoked it just before. Our own revision number does not show
+     * that. */
     j->wrote_nothing = !j->keys_changed;
     j->keys_changed = true;
 }
@@ -194,12 +183,10 @@ static void rotate_done(struct job *j)
 
 static enum err read_rotation(struct job *j, struct key_detail *d, const struct http_exchange *x)
 {
-    static const char *const members[] = {"overlap_seconds", "tenant_id"};
     struct json *body;
     d->overlap_ms = (uint64_t)OVERLAP_SECONDS * 1000;
     if (x->body.size == 0) return ERR_OK;
     enum err err = api_body(x, &body, &j->fault);
-    if (err == ERR_OK) err = check_case(body, members, 2, &j->fault);
     if (err == ERR_OK) err = settle_named(j->platform, body, "tenant_id", &j->fault);
     if (err != ERR_OK) return err;
     const struct json *v = json_get(body, STR("overlap_seconds"));

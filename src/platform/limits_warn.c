@@ -2,7 +2,7 @@
 
 #include "base/limits.h"
 #include "base/world.h"
-#include "pipeline/ingest/policy_store.h"
+#include "store/policy_store.h"
 
 void limits_warn(struct store *s, struct str tenant, const struct policy_document *next,
                  struct policy_problems *problems)

@@ -1,12 +1,13 @@
-/* limits_warn.h - what putting a document does to what its limits have counted. */
+/* limits_warn.h - warns how a new document affects the counts of its limits. */
 #ifndef PLATFORM_LIMITS_WARN_H
 #define PLATFORM_LIMITS_WARN_H
 
-#include "pipeline/ingest/store.h"
+#include "store/store.h"
 #include "policy/policy.h"
 
-/* Adds what policy_limit_changes() has to say of the text of this name that is in force, if any. A
- * reader's store will do: it is a warning, and what cannot be read has nothing to be told of. */
+/* Adds the warnings of policy_limit_changes() about the document in force of this name, if any. A
+ * reader's store is enough, because these are warnings. If the old text cannot be read, there are
+ * none. */
 void limits_warn(struct store *s, struct str tenant, const struct policy_document *next,
                  struct policy_problems *problems);
 

@@ -1,4 +1,4 @@
-/* main.c - writ-platform: options in, signals in, one platform between. */
+/* main.c - writ-platform: reads the options, handles the signals and runs one platform. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -10,29 +10,46 @@
 #include "base/thread.h"
 #include "platform/platform.h"
 
-/* 17 with two readers; the rest is for Kafka, the engine's address, and files that are open for a
- * moment. A reader has the database and its log. */
-enum { DESCRIPTORS = 28, DESCRIPTORS_EACH = 2 };
+/* 17 with two readers. The rest is for Kafka, the engine's address, and files that are briefly
+ * open. A reader has the database and its log. A channel has a connection or two that are tried at
+ * once, and all of them share the database, its log and libcurl's wakeup. */
+enum { DESCRIPTORS = 28, DESCRIPTORS_EACH = 2, DESCRIPTORS_NOTIFIER = 8, DESCRIPTORS_CHANNEL = 3 };
+
+static size_t descriptors(const struct config *c)
+{
+    size_t count = DESCRIPTORS + DESCRIPTORS_EACH * c->readers;
+    if (c->channel_count > 0) count += DESCRIPTORS_NOTIFIER;
+    return count + DESCRIPTORS_CHANNEL * c->channel_count;
+}
 
 static struct platform *running;
 
-/* platform_stop() is one store and one write to a pipe: a handler may call it. */
+/* platform_stop() is one store and one write to a pipe, so a signal handler may call it. */
 static void signalled(int number)
 {
     (void)number;
     platform_stop(running);
 }
 
+static void hung_up(int number)
+{
+    (void)number;
+    platform_reload(running);
+}
+
 static void take_signals(void)
 {
+    struct sigaction reload = {.sa_handler = hung_up, .sa_flags = SA_RESTART};
+    sigaction(SIGHUP, &reload, NULL);
     struct sigaction stop = {.sa_handler = signalled, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    sigset_t both; /* who started this program may have blocked them */
-    sigemptyset(&both);
-    sigaddset(&both, SIGINT);
-    sigaddset(&both, SIGTERM);
-    check(pthread_sigmask(SIG_UNBLOCK, &both, NULL) == 0);
+    sigset_t all; /* the parent process may have blocked them */
+    sigemptyset(&all);
+    sigaddset(&all, SIGINT);
+    sigaddset(&all, SIGTERM);
+    sigaddset(&all, SIGHUP);
+    check(pthread_sigmask(SIG_UNBLOCK, &all, NULL) == 0);
 }
 
 int main(int argc, char **argv)
@@ -54,8 +71,8 @@ int main(int argc, char **argv)
     log_init("writ-platform", log_level_of(config.log_level));
     config_tell_strays(environ);
     config_tell_idle(&config, PROGRAM_PLATFORM);
-    err = descriptors_for_clients(DESCRIPTORS + DESCRIPTORS_EACH * config.readers,
-                                  &config.connections_max, &f);
+    config_tell_former(&config, PROGRAM_PLATFORM);
+    err = descriptors_for_clients(descriptors(&config), &config.connections_max, &f);
     if (err == ERR_OK) err = platform_create(&config, &running, &f);
     if (err != ERR_OK) {
         config_name_sources(&config, &f);
@@ -64,12 +81,14 @@ int main(int argc, char **argv)
         return err == ERR_BAD_VALUE ? STATUS_WRONG_SETTING : 1;
     }
     take_signals();
-    log_line(LOG_INFO, "listening", "address", platform_address(running), "unix",
-             config.listen_unix, "store", config.store_url[0] != '\0' ? "PostgreSQL" : config.store,
+    log_line(LOG_INFO, "listening", "address", platform_address(running, SOCKET_TCP), "tls",
+             platform_address(running, SOCKET_TLS), "unix", config.listen_unix, "store",
+             config.store_url[0] != '\0' ? "PostgreSQL" : config.store,
              NULL); /* the address may hold a password */
     platform_run(running);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     platform_destroy(running);
     config_fini(&config);
     log_line(LOG_INFO, "stopped", NULL);

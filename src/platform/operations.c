@@ -1,18 +1,19 @@
-/* operations.c - what operators and load balancers ask: is it alive, is it ready, how is it. */
+/* operations.c - the answers for operators and load balancers: alive, ready, health. */
 #include "platform/platform.h"
 
 #include "api/operations.h"
 #include "base/check.h"
-#include "pipeline/ingest/store.h"
+#include "base/time.h"
+#include "store/store.h"
 
-/* What is asked here waits for no store: it is looked at each second (checks_tick), and these
- * tell what was seen. A store that answers nobody would otherwise keep them away, too, for as
- * long as it takes to give up. */
+/* No request here waits for the store. A tick looks at the store each second (checks_tick), and
+ * these routes report the result. Otherwise a store that does not answer would delay them, too. */
 enum {
-    /* a look that is away for longer has failed; the longest query takes 5 */
+    /* a look that takes longer has failed; the longest query takes 5 s */
     LOOK_SECONDS_MAX = 8,
     HEALTH_BYTES_MAX = 64 << 10,
-    /* after that, and nothing written or read since, who knows: one failure is no alert */
+    STREAM_LOOKS = 3, /* every third look counts the streams of all nodes */
+    /* A failure counts for so long, unless a read or a write succeeds: one failure is no alert. */
     TROUBLE_SECONDS = 30,
 };
 
@@ -26,7 +27,7 @@ static enum err reading_trouble(const struct platform *p, struct fault *f)
     return f->text[0] == '\0' ? ERR_OK : ERR_STORE_UNAVAILABLE;
 }
 
-/* How long the store has been at a change: the writer's, or the consumer's. */
+/* How long the store has been busy with a change of the writer or of the consumer. */
 static unsigned writing_seconds(const struct platform *p)
 {
     struct consumer_status consumer = {0};
@@ -35,7 +36,7 @@ static unsigned writing_seconds(const struct platform *p)
     return own_s > consumer.writing_s ? own_s : consumer.writing_s;
 }
 
-/* The same, or why it could not be used lately. */
+/* Like reading_trouble(), and also reports a recent failure of the store's users. */
 static enum err store_trouble(const struct platform *p, struct fault *f)
 {
     if (reading_trouble(p, f) != ERR_OK) return ERR_STORE_UNAVAILABLE;
@@ -51,7 +52,7 @@ static enum err store_trouble(const struct platform *p, struct fault *f)
     if (writing_s >= WRITING_SECONDS_MAX)
         return fault_set(
             f, ERR_STORE_UNAVAILABLE, "",
-            "a change has waited for the store for %u s; what is written waits behind it",
+            "a change has waited for the store for %u s; further changes wait behind it",
             writing_s);
     return ERR_OK;
 }
@@ -67,12 +68,32 @@ static void put_checks(struct checks *c, struct platform *p)
     }
     char keys[KEY_TROUBLE_TEXT];
     checks_put(c, METRIC_PLATFORM_CHECK_KEYS, "keys", !key_trouble(p->keys_unprovable, keys), keys);
+    if (p->notifier != NULL) {
+        struct notifier_status notify;
+        notifier_status(p->notifier, &notify);
+        checks_put(c, METRIC_PLATFORM_CHECK_NOTIFY, "notify", notify.is_well, notify.text);
+    }
     bool policies_ok;
-    const char *policies = watch_health(p->watch, &policies_ok);
+    const char *policies = directory_health(p->watch, &policies_ok);
     if (policies != NULL)
         checks_put(c, METRIC_PLATFORM_CHECK_POLICIES, "policies", policies_ok, policies);
     struct fault f;
     checks_put(c, METRIC_PLATFORM_CHECK_STORE, "store", store_trouble(p, &f) == ERR_OK, f.text);
+    checks_put(c, METRIC_PLATFORM_CHECK_STREAMS, "streams", p->streams_full.text[0] == '\0',
+               p->streams_full.text);
+    char tls[TLS_TROUBLE_TEXT];
+    if (p->tls != NULL)
+        checks_put(c, METRIC_PLATFORM_CHECK_TLS, "tls", tls_is_well(p->tls, world_now_ms(), tls),
+                   tls);
+}
+
+static void put_quarantine(struct buf *b, const struct quarantine_status *q)
+{
+    char oldest[TIME_TEXT];
+    buf_printf(b, ",\"quarantine\":{\"bytes\":%llu,\"oldest\":", (unsigned long long)q->bytes);
+    if (q->oldest_ms != 0) time_write(q->oldest_ms, oldest);
+    json_put_string(b, q->oldest_ms == 0 ? (struct str){0} : str_of(oldest, TIME_TEXT));
+    buf_printf(b, ",\"rows\":%llu}", (unsigned long long)q->rows);
 }
 
 void healthz_handle(void *context, struct http_exchange *x)
@@ -84,9 +105,11 @@ void healthz_handle(void *context, struct http_exchange *x)
     buf_put_literal(&b, "{\"checks\":{");
     put_checks(&c, p);
     buf_put_byte(&b, '}');
+    notify_put(&b, p);
     if (p->policy_report.is_complete)
         buf_printf(&b, ",\"policies_refused_when_put\":{\"count\":%zu,%s",
                    p->policy_report.documents, p->policy_report.json);
+    put_quarantine(&b, &p->quarantine);
     checks_put_end(&c, &b, "writ-platform");
     api_reply(&p->api, x, 200, buf_view(&b), (struct str){0});
     buf_fini(&b);
@@ -106,7 +129,7 @@ void readyz_handle(void *context, struct http_exchange *x)
     enum err err = ERR_OK;
     if (p->draining)
         err = fault_plain(&f, ERR_DRAINING);
-    else if ((why = watch_unready(p->watch)) != NULL)
+    else if ((why = directory_unready(p->watch)) != NULL)
         err = fault_set(&f, ERR_STARTING, "", "policies.dir is not in force: %s", why);
     else
         err = reading_trouble(p, &f);
@@ -118,15 +141,32 @@ void readyz_handle(void *context, struct http_exchange *x)
 
 struct look_detail {
     uint64_t rows;
+    struct quarantine_status quarantine;
+    bool counts_streams;
+    struct streams_full streams_full;
 };
 
-/* Rows are counted here, since others store them too: the consumer, other platforms, retention. */
+/* The rows are counted here, because others store them, too: the consumer, other platforms,
+ * retention. */
 static void look(struct job *j, struct store *s)
 {
     struct look_detail *d = j->detail;
     struct audit_store *audit = store_audit(s);
     j->err = store_probe(s, &j->fault);
     if (j->err == ERR_OK) j->err = audit->ops->count(audit->state, &d->rows);
+    if (j->err == ERR_OK) j->err = quarantine_status(s, &d->quarantine, &j->fault);
+    if (j->err == ERR_OK && d->counts_streams)
+        j->err = streams_full(s, &d->streams_full, &j->fault);
+}
+
+static void note_figures(struct platform *p, const struct look_detail *d)
+{
+    p->quarantine = d->quarantine;
+    if (d->counts_streams) p->streams_full = d->streams_full;
+    metric_set(p->sheet, METRIC_STORE_EVENTS, d->rows);
+    metric_set(p->sheet, METRIC_QUARANTINE_ROWS, d->quarantine.rows);
+    metric_set(p->sheet, METRIC_QUARANTINE_BYTES, d->quarantine.bytes);
+    metric_set(p->sheet, METRIC_QUARANTINE_DROPPED, d->quarantine.dropped);
 }
 
 static void looked(struct job *j)
@@ -136,11 +176,11 @@ static void looked(struct job *j)
     p->looking_s = 0;
     p->reading_trouble.text[0] = '\0';
     if (j->err == ERR_OK)
-        metric_set(p->sheet, METRIC_STORE_EVENTS, d->rows);
+        note_figures(p, d);
     else if (j->fault.text[0] != '\0')
         p->reading_trouble = j->fault;
     else
-        fault_plain(&p->reading_trouble, j->err);
+        (void)fault_plain(&p->reading_trouble, j->err);
     job_destroy(j);
 }
 
@@ -151,15 +191,17 @@ static void look_at_store(struct platform *p)
         return;
     }
     struct job *j = job_create(p, NULL, look);
-    (void)job_detail(j, struct look_detail);
+    struct look_detail *d = job_detail(j, struct look_detail);
+    check(d != NULL);
+    d->counts_streams = p->looks++ % STREAM_LOOKS == 0;
     j->done = looked;
     if (job_queue(j, QUEUE_READER))
         p->looking_s = 1;
     else
-        job_destroy(j); /* the readers have a thousand other questions: the next second will do */
+        job_destroy(j); /* the readers' queue is full: the next second will do */
 }
 
-/* ---- what would be refused of what is in force ---- */
+/* ---- documents in force that would be refused ---- */
 
 struct report_detail {
     struct policy_report before, report;
@@ -183,7 +225,7 @@ static void report_made(struct job *j)
     job_destroy(j);
 }
 
-/* Whenever the store has moved. Each look loads some of what is new, and nothing twice. */
+/* Runs whenever the store has moved. Each look loads some of the new texts, and nothing twice. */
 static void report_tick(struct platform *p)
 {
     const struct policy_report *r = &p->policy_report;
@@ -201,9 +243,9 @@ static void report_tick(struct platform *p)
 void checks_tick(struct platform *p)
 {
     struct unprovable unprovable =
-        key_table_unprovable(p->keys, pepper_mark(&p->pepper), world_now_ms());
+        key_table_unprovable(p->keys, pepper_fingerprint(&p->pepper), world_now_ms());
     key_trouble_note(&p->keys_unprovable, &unprovable);
-    struct buf unread; /* the gauges are what is wanted */
+    struct buf unread; /* only the gauges are used */
     buf_init(&unread, 1 << 10, HEALTH_BYTES_MAX);
     struct checks c = {.out = &unread, .sheet = p->sheet};
     put_checks(&c, p);

@@ -1,13 +1,14 @@
-/* platform.h - what the platform's threads share.
+/* platform.h - the state that the platform's threads share.
  *
- *   reactor    sockets, admission, long-polls; never blocks (the thread that calls platform_run)
- *   writer     one thread: every change of the store, in the order of arrival
- *   readers    queries, each on a snapshot of its own
- *   consumer   Kafka's topic into the store (pipeline/ingest/consume.h); where one is configured
- *   keeper     events dropped by age, keys that have ended, PostgreSQL's partitions (keeper.h)
+ *   reactor           sockets, admission, long-polls; never blocks (the thread of platform_run)
+ *   writer            one thread: every change of the store, in the order of arrival
+ *   readers           queries, each on a snapshot of its own
+ *   consumer          Kafka's topic into the store (pipeline/ingest/consume.h), if configured
+ *   notifier          messages about reviews (pipeline/notify/notifier.h), if channels are configured
+ *   retention thread  old events and ended keys, PostgreSQL's partitions (retention_thread.h)
  *
- * The reactor hands jobs to writer and readers (work.h) and answers when they come back. Everything
- * here belongs to the reactor but where said otherwise. */
+ * The reactor hands jobs to writer and readers (work.h) and answers when they return. Unless a
+ * comment says otherwise, everything here belongs to the reactor. */
 #ifndef PLATFORM_PLATFORM_H
 #define PLATFORM_PLATFORM_H
 
@@ -15,28 +16,36 @@
 
 #include "api/api.h"
 #include "api/refused.h"
+#include "api/secure.h"
 #include "base/list.h"
 #include "config/config.h"
 #include "http/listen.h"
 #include "pipeline/ingest/consume.h"
+#include "pipeline/notify/notifier.h"
+#include "store/quarantine.h"
+#include "store/streams.h"
+#include "platform/console.h"
 #include "platform/followers.h"
-#include "platform/keeper.h"
+#include "platform/retention_thread.h"
 #include "platform/policy_set.h"
-#include "platform/watch.h"
+#include "platform/policy_directory.h"
+#include "platform/sessions.h"
 #include "platform/work.h"
 
-/* Entity tags that were found to be of the bundle, each for the key that it was sent
- * to; the oldest makes room. */
+/* Entity tags that were compared with the bundle, each for the key that received it. The oldest
+ * makes room. */
 enum { BUNDLE_ETAG_TEXT = JOB_ETAG_TEXT, BUNDLE_TAGS_MAX = 1024 };
 
+enum { CONSOLE_URL_TEXT = 512 };
+
 struct store_trouble {
-    struct fault fault; /* no text: none */
+    struct fault fault; /* no text: no failure */
     uint64_t at_ns;     /* monotonic */
 };
 
 struct bundle_tag {
     struct id key;
-    uint64_t revision; /* 0: free */
+    struct revision revision; /* number 0: free */
     char text[BUNDLE_ETAG_TEXT];
 };
 
@@ -48,60 +57,80 @@ struct bundle_tags {
 struct platform {
     const struct config *config;
     struct trusted_proxies proxies;
+    struct tls *tls; /* NULL: neither listen.tls nor an https:// address is set */
     struct pepper pepper;
+    struct sha256 assertion_key, csrf_key; /* of the pepper */
     struct loop *loop;
     struct listeners listeners;
     struct http_server *server;
     struct http_route *routes;
     size_t route_count;
     struct api api;
+    struct console *console; /* NULL: it is switched off */
     struct forward *forward; /* NULL: no engine is configured */
     struct work *work;
-    struct keeper *keeper;
-    struct policy_book *book;           /* of documents in force */
-    struct policy_report policy_report; /* the last whole one */
-    bool is_reporting;                  /* the next is being made */
-    struct watch *watch;                /* of policies.dir; NULL: not configured */
-    /* of Kafka's topic; NULL: not configured. Set before the threads that ask it */
+    struct retention_thread *retention_thread;
+    struct policy_book *book;           /* of the documents in force */
+    struct policy_report policy_report; /* the last complete report */
+    bool is_reporting;                  /* the next report is being made */
+    struct policy_directory *watch;     /* of policies.dir; NULL: not configured */
+    /* Of Kafka's topic; NULL: not configured. Set before the threads that use it start. */
     struct consumer *consumer;
+    struct notifier *notifier; /* of channels; NULL: none is configured. Also set at boot */
+    struct notify_channel channels[CHANNELS_MAX];
+    char console_url[CONSOLE_URL_TEXT];
     struct metrics_sheet *sheet; /* the reactor's */
     struct key_table *keys;      /* replaced whole when keys change */
-    /* of them, those made under another pepper than ours; as of the last tick */
+    /* How many of them were made under another pepper than ours, at the last tick. */
     _Atomic size_t keys_unprovable;
-    uint64_t revision;            /* newest known */
-    struct caller caller;         /* of the request in hand */
-    struct loop_timer tick;       /* each second */
-    unsigned looking_s;           /* how many ticks the look at the store is away; 0: it is not */
-    struct fault reading_trouble; /* why the last look failed; no text: it did not */
-    struct store_trouble trouble[QUEUE_COUNT]; /* of the store, as its users met it last */
-    struct loop_bell wake;                     /* rung by platform_stop */
-    atomic_bool stopping;                      /* set by any thread */
+    uint64_t revision;      /* newest known */
+    struct history history; /* of all connections to the store; any thread */
+    struct caller caller;   /* of the current request */
+    struct sessions *sessions;
+    const struct session *session; /* of the current request; NULL: it shows no session */
+    struct loop_timer tick;        /* each second */
+    unsigned looking_s; /* for how many ticks the look at the store has run; 0: it does not run */
+    struct streams_full streams_full; /* looked up at intervals */
+    unsigned looks;
+    struct quarantine_status quarantine;       /* at the last look that succeeded */
+    struct fault reading_trouble;              /* why the last look failed; no text: it succeeded */
+    struct store_trouble trouble[QUEUE_COUNT]; /* the last failures of the store's users */
+    struct loop_wakeup wake;                   /* signalled by platform_stop */
+    atomic_bool stopping, reloading;           /* set by any thread */
     bool draining;
 
     struct refused refused; /* credentials of this second, until they are recorded */
-    bool refused_wait;      /* the latest of them could not be */
+    bool refused_wait;      /* the last of them could not be recorded */
 
     struct followers followers;
     struct bundle_tags bundle_tags;
-    struct list bundle_waits;         /* of jobs: engines that wait for a change */
-    _Atomic size_t bundle_wait_count; /* written by the reactor alone */
+    struct list bundle_waits;         /* jobs of engines that wait for a change */
+    _Atomic size_t bundle_wait_count; /* written only by the reactor */
 };
 
-/* Where the store is: the path of a file, or the address of a server. */
+/* The store's address: the path of a file, or the address of a server. */
 static inline const char *platform_store(const struct config *c)
 {
     return c->store_url[0] != '\0' ? c->store_url : c->store;
 }
 
-/* Opens the store (making and migrating it), starts the threads and listens. On failure nothing
- * is left running. `c` outlives the platform. */
+/* Opens the store (and makes and migrates it), starts the threads and listens. After a failure
+ * nothing is left running. `c` must outlive the platform. */
 enum err platform_create(const struct config *c, struct platform **ret, struct fault *f);
-const char *platform_address(const struct platform *p); /* "127.0.0.1:9090" */
+/* "127.0.0.1:9090"; "" if it does not listen on that kind */
+const char *platform_address(const struct platform *p, enum socket_kind kind);
 /* Serves on the calling thread until platform_stop(), then drains. */
 void platform_run(struct platform *p);
 /* Any thread, and signal handlers. */
 void platform_stop(struct platform *p);
+/* The files of TLS are read again; for a signal handler, too. */
+void platform_reload(struct platform *p);
 void platform_destroy(struct platform *p);
+
+/* notify.c: checks the channels of the configuration, and starts the notifier if there are some. */
+enum err notify_start(struct platform *p, struct fault *f);
+/* ,"channels": what waits on each; for /healthz. */
+void notify_put(struct buf *out, struct platform *p);
 
 /* ---- routes (routes.c): context is the platform ---- */
 
@@ -134,41 +163,48 @@ void key_list_handle(void *context, struct http_exchange *x);     /* key.c */
 void key_create_handle(void *context, struct http_exchange *x);
 void key_revoke_handle(void *context, struct http_exchange *x);
 void key_rotate_handle(void *context, struct http_exchange *x);
-void bundle_handle(void *context, struct http_exchange *x);     /* follow.c */
-void gap_accept_handle(void *context, struct http_exchange *x); /* gap.c */
+void session_start_handle(void *context, struct http_exchange *x); /* session.c */
+void session_get_handle(void *context, struct http_exchange *x);
+void session_end_handle(void *context, struct http_exchange *x);
+void session_end_one_handle(void *context, struct http_exchange *x);
+void session_list_handle(void *context, struct http_exchange *x);
+void bundle_handle(void *context, struct http_exchange *x); /* follow.c */
+void gap_accept_handle(void *context, struct http_exchange *x);
+void stream_forget_handle(void *context, struct http_exchange *x);
+void engine_list_handle(void *context, struct http_exchange *x); /* streams.c */
 
-/* Refuses the exchange in hand with this fault. */
+/* session_admit(), and answers a refusal. False: the request was refused or parked. */
+bool session_enter(struct platform *p, struct http_exchange *x, uint32_t roles);
+/* Refuses the current exchange with this fault. */
 void platform_refuse(struct platform *p, struct http_exchange *x, const struct fault *f);
-/* Refuses the exchange and says so: `if (platform_failed(p, x, err, &f)) return;` */
+/* Refuses the exchange if `err` is set, and returns whether it did. */
 bool platform_failed(struct platform *p, struct http_exchange *x, enum err err,
                      const struct fault *f);
 /* ERR_WRONG_NODE: the caller's key may not speak for this node. */
 enum err platform_check_node(const struct platform *p, struct str node, struct fault *f);
-/* ERR_CREDENTIAL_REVOKED, also where the key is not known any more, or ERR_CREDENTIAL_EXPIRED: it has
- * ended since it was shown. */
+/* ERR_CREDENTIAL_REVOKED (also if the key is unknown now) or ERR_CREDENTIAL_EXPIRED: the key has
+ * ended since its request was admitted. */
 enum err platform_key_holds(const struct platform *p, struct id key);
 /* Whether the caller's key is of every tenant. */
 bool platform_is_everywhere(const struct platform *p);
-/* The caller's tenant, with the one that a body may name. */
+/* The caller's tenant, combined with the tenant that a body may name. */
 enum err settle_tenant(struct platform *p, const struct json *body, struct fault *f);
-/* Refuses a body that spells one of these members (given in snake_case) in camelCase. */
-enum err check_case(const struct json *body, const char *const *members, size_t count,
-                    struct fault *f);
 
 /* ---- engines that wait for a change (follow.c) ---- */
 
-/* The revision (or what other threads of the store did) moved: answers who waits for that. */
+/* The revision moved, or another thread changed the store: answers the requests that wait for
+ * it. */
 void follow_changed(struct platform *p);
 void follow_drain(struct platform *p); /* answers all that wait */
 
-/* ---- jobs that are done (back.c) ---- */
+/* ---- finished jobs (job_done.c) ---- */
 
-void job_back(struct job *j);
+void job_finish(struct job *j);
 
 /* ---- refused credentials (auth_failed.c) ---- */
 
 void auth_failed_note(void *context, const struct http_exchange *x, enum err err);
-/* The key was admitted, and had ended when its answer was made. */
+/* The key was admitted, and had ended before its answer was sent. */
 void auth_failed_note_ended(struct platform *p, struct id key, const struct client_address *client,
                             enum err err);
 void auth_failed_record(struct platform *p);

@@ -1,13 +1,13 @@
-/* policy.c - /api/v1/policies: documents are checked on a reader, then stored by the writer.
+/* policy.c - /api/v1/policies: a reader checks the documents, then the writer stores them.
  *
- * Checking (parsing, compiling, the document's own tests) may take long for a large document, so
- * it does not hold up the writer; nothing of it depends on what is stored. A rollback checks the
- * old text again, since it must load in today's engines. */
+ * Checking (parsing, compiling, the document's own tests) may take long for a large document, so it
+ * does not run on the writer. It does not depend on what is stored. A rollback checks the old text
+ * again, since it must load in today's engines. */
 #include "policy/policy.h"
 
 #include "base/limits.h"
 #include "event/event.h"
-#include "pipeline/ingest/policy_store.h"
+#include "store/policy_store.h"
 #include "platform/limits_warn.h"
 #include "platform/platform.h"
 #include "platform/policy_apply.h"
@@ -15,13 +15,14 @@
 struct policy_detail {
     struct policy_change change;
     char digest[SHA256_HEX];
-    uint64_t version; /* asked for; of a change: put its text in force again, 0: the change's own */
+    /* as requested; of a change: the version to put in force again, 0: the change's own text */
+    uint64_t version;
     uint64_t limit, cursor;
-    struct policy_problems problems; /* what is wrong, or what is worth a warning */
+    struct policy_problems problems; /* errors, or warnings */
     struct set_guard guard;
 };
 
-/* ---- telling problems ---- */
+/* ---- reporting problems ---- */
 
 static void put_problems(struct buf *out, const struct policy_problems *p)
 {
@@ -51,7 +52,8 @@ static void tell_invalid(struct job *j, const struct policy_problems *p)
 
 /* ---- on a reader: is it a valid document? ---- */
 
-/* A rollback puts what was stored once: what a new document is refused for is a warning there. */
+/* A rollback restores a text that was stored before. Its refusals of new documents become
+ * warnings. */
 static void check_content(struct job *j, struct policy_detail *d, struct store *s,
                           struct str content)
 {
@@ -69,7 +71,7 @@ static void check_content(struct job *j, struct policy_detail *d, struct store *
         return;
     }
     policy_book_note(j->platform->book, document);
-    policy_refusals(document, &d->problems); /* none but of a rollback */
+    policy_refusals(document, &d->problems); /* only a rollback has refusals left here */
     policy_lint(document, &lints);
     limits_warn(s, d->change.tenant, document, &d->problems);
     policy_problems_join(&d->problems, &lints);
@@ -87,7 +89,7 @@ static void put_check(struct job *j, struct store *s)
 
 /* ---- on the writer ---- */
 
-/* {…policy} gets what is worth a warning, and where it was a dry run, what would have changed. */
+/* Adds the warnings to {…policy} and, for a dry run, the changes that it would make. */
 static void add_remarks(struct job *j, const struct policy_detail *d, const struct policy_result *r)
 {
     if (j->reply.size > 0 && !j->reply.overflow) j->reply.size--; /* the closing brace */
@@ -101,12 +103,13 @@ static void add_remarks(struct job *j, const struct policy_detail *d, const stru
     buf_put_byte(&j->reply, '}');
 }
 
-/* What the set that results lacks, beside the fault that tells the first of it. */
+/* Adds the missing roles of the resulting set to the answer, next to the fault with the first of
+ * them. */
 static void tell_lacking(struct job *j, const struct set_guard *g)
 {
     const struct fault plain = j->fault;
     if (j->err == ERR_INVALID_POLICY)
-        fault_set(&j->fault, j->err, "/content", "content: %s", plain.text);
+        (void)fault_set(&j->fault, j->err, "/content", "content: %s", plain.text);
     buf_clear(&j->reply);
     if ((j->err != ERR_INVALID_POLICY && j->err != ERR_ROLE_IN_USE) || g->problem_count == 0)
         return;
@@ -134,7 +137,7 @@ static void change_work(struct job *j, struct store *s)
     if (result.effect == POLICY_CREATED) j->status = 201;
 }
 
-/* A checked document goes on to the writer. */
+/* Sends a checked document on to the writer. */
 static void change_checked(struct job *j)
 {
     j->done = NULL;
@@ -152,14 +155,14 @@ static void change_checked(struct job *j)
 static enum err check_name(struct str name, struct fault *f)
 {
     if (policy_is_name(name)) return ERR_OK;
-    return fault_set(f, ERR_BAD_VALUE, "", "name: a policy's name is 1 to %d of [A-Za-z0-9._-]",
+    return fault_set(f, ERR_BAD_VALUE, "", "name: must be 1 to %d characters of [A-Za-z0-9._-]",
                      POLICY_NAME_MAX);
 }
 
 static struct str joined(struct job *j, struct str a, struct str b)
 {
     char *bytes = arena_bytes(&j->arena, a.size + 1 + b.size);
-    if (bytes == NULL) return a; /* the arena is full, which the job is asked for itself */
+    if (bytes == NULL) return a; /* the arena is full, which job_send() checks */
     struct buf both = buf_over(bytes, a.size + 1 + b.size);
     buf_put(&both, a);
     buf_put_byte(&both, ',');
@@ -167,7 +170,7 @@ static struct str joined(struct job *j, struct str a, struct str b)
     return buf_view(&both);
 }
 
-/* All tags of a header: a list may come in several lines (RFC 9110, 5.3). */
+/* All tags of a header, since a list may come in several lines (RFC 9110, 5.3). */
 static struct str tags_of(struct job *j, const struct http_exchange *x, struct str name)
 {
     struct str all = {0};
@@ -179,7 +182,7 @@ static struct str tags_of(struct job *j, const struct http_exchange *x, struct s
     return all;
 }
 
-/* A job for the policy that the path names, in the caller's tenant (settled with `body`). */
+/* Fills a job for the policy in the path, in the caller's tenant (settled with `body`). */
 static enum err policy_job(struct job *j, const struct http_exchange *x, const struct json *body)
 {
     struct policy_detail *d = job_detail(j, struct policy_detail);
@@ -195,7 +198,7 @@ static enum err policy_job(struct job *j, const struct http_exchange *x, const s
     return ERR_OK;
 }
 
-/* ?force=true: a role that is missing then is no obstacle. */
+/* With ?force=true a missing role does not refuse the change. */
 static enum err guard_change(struct job *j, const struct http_exchange *x)
 {
     struct policy_detail *d = j->detail;
@@ -204,8 +207,8 @@ static enum err guard_change(struct job *j, const struct http_exchange *x)
     return api_flag(x, STR("force"), &d->guard.force, &j->fault);
 }
 
-/* The same for a change: not of what a file of policies.dir puts in force, neither as the reactor
- * knows it now nor as the writer finds it then. */
+/* Also checks for a change that no file of policies.dir puts this policy in force: now, as the
+ * reactor knows it, and later, as the writer finds it. */
 static enum err policy_change_job(struct job *j, const struct http_exchange *x,
                                   const struct json *body)
 {
@@ -213,8 +216,8 @@ static enum err policy_change_job(struct job *j, const struct http_exchange *x,
     struct policy_detail *d = j->detail;
     if (err == ERR_OK) err = guard_change(j, x);
     if (err != ERR_OK) return err;
-    return watch_permits(j->platform->watch, j->tenant, d->change.name, &d->change.condition,
-                         &j->fault);
+    return directory_permits(j->platform->watch, j->tenant, d->change.name, &d->change.condition,
+                             &j->fault);
 }
 
 static const struct json *member(const struct json *body, const char *name)
@@ -263,12 +266,10 @@ static enum err read_put(struct job *j, struct policy_detail *d, const struct js
 void policy_put_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
-    static const char *const members[] = {"is_active", "tenant_id"};
     struct job *j = job_create(p, x, put_check);
     struct json *body;
     bool dry_run = false;
     enum err err = api_body(x, &body, &j->fault);
-    if (err == ERR_OK) err = check_case(body, members, 2, &j->fault);
     if (err == ERR_OK) err = api_flag(x, STR("dry_run"), &dry_run, &j->fault);
     if (err == ERR_OK) err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body);
     if (err == ERR_OK && dry_run) err = guard_change(j, x);
@@ -312,9 +313,7 @@ void policy_rollback_handle(void *context, struct http_exchange *x)
     struct platform *p = context;
     struct job *j = job_create(p, x, rollback_check);
     struct json *body;
-    static const char *const members[] = {"tenant_id"};
     enum err err = api_body(x, &body, &j->fault);
-    if (err == ERR_OK) err = check_case(body, members, 1, &j->fault);
     if (err == ERR_OK) err = policy_change_job(j, x, body);
     if (err == ERR_OK) err = read_version(j, body);
     j->done = change_checked;
@@ -372,7 +371,8 @@ static void versions_work(struct job *j, struct store *s)
     if (j->err != ERR_OK) buf_clear(&j->reply);
 }
 
-/* ?limit and ?cursor; without a limit a page is as large as it may be: few tenants have more. */
+/* ?limit and ?cursor. Without a limit the page has the largest size, since few tenants have
+ * more. */
 static enum err read_page(struct job *j, const struct http_exchange *x)
 {
     struct policy_detail *d = j->detail;
@@ -403,7 +403,7 @@ void policy_version_handle(void *context, struct http_exchange *x)
     enum err err = policy_job(j, x, NULL);
     if (err == ERR_OK && !str_to_u64(x->params[1], &((struct policy_detail *)j->detail)->version))
         err = fault_set(&j->fault, ERR_NOT_FOUND, "",
-                        "there is no such version: they are numbered from 1 on");
+                        "there is no such version: versions are numbered from 1");
     job_send_if(j, x, err, QUEUE_READER);
 }
 

@@ -31,7 +31,7 @@ static void keep(struct set_problem *list, size_t *count, size_t most, struct st
     }
 }
 
-/* ERR_INVALID_POLICY with its problems kept. */
+/* Returns ERR_INVALID_POLICY and keeps the problems. */
 static enum err check_step(struct policy_apply *a, size_t index, struct store *s,
                            struct arena *arena)
 {

@@ -2,10 +2,10 @@
  *
  *   {"policies": [{"name", "content", "description"?, "is_active"?}, …], "delete": [name, …]}
  *
- * Each document is checked as by a PUT, and the set that results as a whole: all of it comes into
- * force as one, or nothing changes. A document that is there already in these words makes no new
- * version, and a deletion of what is not there changes nothing, so the same request may be sent
- * again. Documents that are not named stay. */
+ * Each document is checked as for a PUT, and then the resulting set. The whole set comes into
+ * force, or nothing changes. A document with unchanged text makes no new version, and the deletion
+ * of a missing policy changes nothing, so the same request may be sent again. Documents that are
+ * not named stay. */
 #include <stdio.h>
 
 #include "base/limits.h"
@@ -41,7 +41,7 @@ static void tell_applied(struct job *j, const struct policy_apply *a)
     buf_put_byte(&j->reply, '}');
 }
 
-/* With all that is wrong beside the first of it. */
+/* Adds all problems to the answer, next to the fault with the first of them. */
 static void tell_refused(struct job *j, const struct policy_apply *a)
 {
     const struct set_guard *g = &a->guard;
@@ -54,7 +54,7 @@ static void tell_refused(struct job *j, const struct policy_apply *a)
         const struct fault plain = j->fault;
         char field[64];
         snprintf(field, sizeof field, "/policies/%zu/content", g->problems[first].step);
-        fault_set(&j->fault, j->err, field, "%s: %s", field + 1, plain.text);
+        (void)fault_set(&j->fault, j->err, field, "%s: %s", field + 1, plain.text);
     }
     buf_put_literal(&j->reply, ",\"details\":");
     set_problems_put(&j->reply, g->problems, g->problem_count);
@@ -93,37 +93,20 @@ static void apply_checked(struct job *j)
 
 /* ---- the request ---- */
 
-/* Only these members. */
-static enum err check_members(const struct json *object, const char *const *known, size_t count,
-                              const char *at, struct fault *f)
-{
-    for (const struct json *m = object->child; m != NULL; m = m->next) {
-        bool is_known = false;
-        for (size_t i = 0; i < count; i++) is_known |= str_equal(m->key, str_from(known[i]));
-        if (is_known) continue;
-        char field[96];
-        snprintf(field, sizeof field, "%s/%.*s", at, m->key.size > 40 ? 40 : (int)m->key.size,
-                 m->key.bytes);
-        return fault_set(f, ERR_BAD_VALUE, field, "%.40s%s: is not known here", field,
-                         strlen(field) > 40 ? "…" : "");
-    }
-    return ERR_OK;
-}
-
 static const struct json *member(const struct json *object, const char *name)
 {
     const struct json *v = json_get(object, str_from(name));
     return v == NULL || v->type == JSON_NULL ? NULL : v;
 }
 
-/* Room for the step of this policy, named once in the request. */
+/* Adds a step for this policy, which the request may name only once. */
 static enum err add_step(struct job *j, struct policy_apply *a, struct map *names, struct str name,
                          const char *field, struct policy_step **ret)
 {
     struct fault *f = &j->fault;
     if (!policy_is_name(name))
         return fault_set(f, ERR_BAD_VALUE, field,
-                         "%s: a policy's name is 1 to %d of [A-Za-z0-9._-]", field + 1,
+                         "%s: must be 1 to %d characters of [A-Za-z0-9._-]", field + 1,
                          POLICY_NAME_MAX);
     struct policy_step *step = &a->batch.steps[a->batch.count++];
     step->change.tenant = j->tenant;
@@ -140,7 +123,6 @@ static enum err add_step(struct job *j, struct policy_apply *a, struct map *name
 static enum err read_document(struct job *j, const struct json *item, size_t index,
                               struct map *names)
 {
-    static const char *const known[] = {"content", "description", "is_active", "name"};
     struct policy_apply *a = j->detail;
     struct policy_step *step = NULL;
     struct fault *f = &j->fault;
@@ -155,7 +137,7 @@ static enum err read_document(struct job *j, const struct json *item, size_t ind
     if (name == NULL) return fault_set(f, ERR_MISSING_MEMBER, field, "%s: is missing", field + 1);
     if (!json_is_string(name))
         return fault_set(f, ERR_WRONG_TYPE, field, "%s: must be a string", field + 1);
-    enum err err = check_members(item, known, sizeof known / sizeof *known, at, f);
+    enum err err = api_members(item, "content description is_active name", at, f);
     if (err == ERR_OK) err = add_step(j, a, names, name->string, field, &step);
     if (err != ERR_OK) return err;
     snprintf(field, sizeof field, "%s/content", at);
@@ -168,7 +150,7 @@ static enum err read_document(struct job *j, const struct json *item, size_t ind
         return fault_set(f, ERR_WRONG_TYPE, field,
                          "%s: must be YAML or JSON text, or the document as an object", field + 1);
     if (text.size > LIMIT_POLICY_BODY_BYTES)
-        return fault_set(f, ERR_OUT_OF_RANGE, field, "%s: has %zu bytes; 1 MiB is the most",
+        return fault_set(f, ERR_OUT_OF_RANGE, field, "%s: has %zu bytes; the limit is 1 MiB",
                          field + 1, text.size);
     snprintf(field, sizeof field, "%s/description", at);
     if (description != NULL && !json_is_string(description))
@@ -202,7 +184,7 @@ static enum err read_deletion(struct job *j, const struct json *item, size_t ind
     return err;
 }
 
-/* A list, absent, or a fault. */
+/* Reads a list, which may be absent, or sets a fault. */
 static enum err read_list(const struct json *body, const char *name, const struct json **ret,
                           struct fault *f)
 {
@@ -215,22 +197,20 @@ static enum err read_list(const struct json *body, const char *name, const struc
 
 static enum err read_steps(struct job *j, const struct json *body)
 {
-    static const char *const known[] = {"delete", "policies", "tenant_id"};
     struct policy_apply *a = j->detail;
     const struct json *documents, *deletions;
     struct map names = {0};
-    enum err err = check_members(body, known, sizeof known / sizeof *known, "", &j->fault);
-    if (err == ERR_OK) err = read_list(body, "policies", &documents, &j->fault);
+    enum err err = read_list(body, "policies", &documents, &j->fault);
     if (err == ERR_OK) err = read_list(body, "delete", &deletions, &j->fault);
     if (err != ERR_OK) return err;
     if (documents == NULL && deletions == NULL)
         return fault_set(&j->fault, ERR_MISSING_MEMBER, "/policies",
-                         "policies: is missing, and so is delete");
+                         "policies, delete: both are missing; send at least one of them");
     size_t count =
         (documents == NULL ? 0 : documents->count) + (deletions == NULL ? 0 : deletions->count);
     if (count > LIMIT_POLICIES_PER_TENANT)
         return fault_set(&j->fault, ERR_OUT_OF_RANGE, documents == NULL ? "/delete" : "/policies",
-                         "%s: %zu policies are named; %d are the most",
+                         "%s: names %zu policies; the limit is %d",
                          documents == NULL ? "delete" : "policies", count,
                          LIMIT_POLICIES_PER_TENANT);
     a->batch.steps = arena_array(&j->arena, struct policy_step, count + 1);
@@ -247,22 +227,21 @@ static enum err read_steps(struct job *j, const struct json *body)
     return err;
 }
 
-/* Not what files of policies.dir put in force. */
+/* Refuses steps for policies that files of policies.dir put in force. */
 static enum err permit_steps(struct job *j)
 {
     struct policy_apply *a = j->detail;
     enum err err = ERR_OK;
     for (size_t i = 0; i < a->batch.count && err == ERR_OK; i++) {
         struct policy_step *step = &a->batch.steps[i];
-        err = watch_permits(j->platform->watch, j->tenant, step->change.name,
-                            &step->change.condition, &j->fault);
+        err = directory_permits(j->platform->watch, j->tenant, step->change.name,
+                                &step->change.condition, &j->fault);
     }
     return err;
 }
 
 void policy_apply_handle(void *context, struct http_exchange *x)
 {
-    static const char *const members[] = {"tenant_id"};
     struct platform *p = context;
     struct job *j = job_create(p, x, apply_check);
     struct policy_apply *a = job_detail(j, struct policy_apply);
@@ -270,7 +249,6 @@ void policy_apply_handle(void *context, struct http_exchange *x)
     set_guard_init(&a->guard, p->book);
     a->lints = true;
     enum err err = api_body(x, &body, &j->fault);
-    if (err == ERR_OK) err = check_case(body, members, 1, &j->fault);
     if (err == ERR_OK) err = api_flag(x, STR("dry_run"), &a->batch.dry_run, &j->fault);
     if (err == ERR_OK) err = api_flag(x, STR("force"), &a->guard.force, &j->fault);
     if (err == ERR_OK) err = settle_tenant(p, body, &j->fault);

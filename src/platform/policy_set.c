@@ -14,13 +14,13 @@
 
 enum { ROWS_ARENA_FIRST = 64 << 10, ROWS_ARENA_MOST = 512 << 20 };
 
-/* ---- what is known of one text ---- */
+/* ---- the facts of one text ---- */
 
 struct facts {
     _Atomic size_t references;
     char digest[SHA256_HEX];
     struct policy_roles *roles; /* NULL: it does not load */
-    size_t problem_count;       /* why not, or what it would be refused for */
+    size_t problem_count;       /* load errors, or refusals if it were new */
     struct policy_problem *problems;
 };
 
@@ -37,18 +37,23 @@ static void facts_release(struct facts *x)
     free(x);
 }
 
+/* Returns NULL without memory. */
 static struct facts *facts_create(struct str digest, const struct policy_document *d,
                                   const struct policy_problems *problems)
 {
     struct facts *x = calloc(1, sizeof *x);
-    check(x != NULL && digest.size == SHA256_HEX);
+    check(digest.size == SHA256_HEX);
+    if (x == NULL) return NULL;
     x->references = 1;
     memcpy(x->digest, digest.bytes, SHA256_HEX);
     if (d != NULL) x->roles = policy_roles_create(d);
     x->problem_count = problems->count;
     if (problems->count == 0) return x;
     x->problems = calloc(problems->count, sizeof *x->problems);
-    check(x->problems != NULL);
+    if (x->problems == NULL) {
+        facts_release(x);
+        return NULL;
+    }
     memcpy(x->problems, problems->list, problems->count * sizeof *x->problems);
     return x;
 }
@@ -71,7 +76,7 @@ void policy_book_destroy(struct policy_book *b)
     free(b);
 }
 
-/* To be released; NULL: not known. */
+/* The caller releases the result; NULL: unknown. */
 static struct facts *book_find(struct policy_book *b, struct str digest)
 {
     pthread_mutex_lock(&b->lock);
@@ -81,7 +86,7 @@ static struct facts *book_find(struct policy_book *b, struct str digest)
     return x;
 }
 
-/* Takes one reference of `x` and gives one of what is in the book then. */
+/* Takes one reference of `x` and returns one of the book's entry for the digest. */
 static struct facts *book_add(struct policy_book *b, struct facts *x)
 {
     struct str digest = str_of(x->digest, SHA256_HEX);
@@ -104,12 +109,15 @@ void policy_book_note(struct policy_book *b, const struct policy_document *d)
     struct facts *x = book_find(b, str_of(digest, SHA256_HEX));
     if (x == NULL) {
         policy_refusals(d, &refusals);
-        x = book_add(b, facts_create(str_of(digest, SHA256_HEX), d, &refusals));
+        x = facts_create(str_of(digest, SHA256_HEX), d, &refusals);
+        if (x == NULL) return;
+        x = book_add(b, x);
     }
     facts_release(x);
 }
 
-/* Its tests are not run: they have been when it was put. NULL: no memory, which is not remembered. */
+/* Does not run the document's tests: they ran when it was put. NULL: no memory, which is not
+ * remembered. */
 static struct facts *load_facts(struct policy_book *b, struct str name, struct str digest,
                                 struct str text)
 {
@@ -119,7 +127,7 @@ static struct facts *load_facts(struct policy_book *b, struct str name, struct s
     if (err == ERR_FULL) return NULL;
     if (err == ERR_OK) policy_refusals(d, &problems);
     struct facts *x = facts_create(digest, d, &problems);
-    bool is_whole = d == NULL || x->roles != NULL;
+    bool is_whole = x != NULL && (d == NULL || x->roles != NULL);
     if (d != NULL) policy_document_release(d);
     if (is_whole) return book_add(b, x);
     facts_release(x);
@@ -158,9 +166,14 @@ static void keep_row(void *context, const struct policy_row *row)
 {
     struct set_rows *r = context;
     if (r->count == r->room) {
-        r->room = r->room * 2 + 64;
-        r->list = realloc(r->list, r->room * sizeof *r->list);
-        check(r->list != NULL);
+        size_t room = r->room * 2 + 64;
+        struct set_row *list = realloc(r->list, room * sizeof *list);
+        if (list == NULL) {
+            arena_starve(&r->arena);
+            return;
+        }
+        r->list = list;
+        r->room = room;
     }
     r->list[r->count++] = (struct set_row){.tenant = arena_copy(&r->arena, row->tenant),
                                            .name = arena_copy(&r->arena, row->name),
@@ -169,7 +182,7 @@ static void keep_row(void *context, const struct policy_row *row)
                                            .is_active = row->is_active};
 }
 
-/* Fills in what is known of its text; *loaded counts bytes that had to be loaded for it. */
+/* Fills in the facts of the row's text; *loaded counts the bytes that had to be loaded for it. */
 static enum err row_facts(struct policy_book *b, struct store *s, struct set_row *row,
                           size_t *loaded, struct fault *f)
 {
@@ -190,14 +203,14 @@ static enum err row_facts(struct policy_book *b, struct store *s, struct set_row
 
 /* ---- the guard ---- */
 
-/* The set that results, and for each member which step changes it. */
+/* The resulting set, and for each member the step that changes it. */
 struct outcome {
     struct set_guard *guard;
     struct policy_roles_member *before, *after;
     struct str *names;
     size_t *steps;
     size_t before_count, after_count;
-    bool is_unknown; /* a document does not load: nobody can tell what it would define */
+    bool is_unknown; /* a document does not load, so its roles are unknown */
     size_t problems;
 };
 
@@ -218,7 +231,7 @@ static const struct set_row *find_row(const struct set_rows *rows, struct str na
     return NULL;
 }
 
-/* A step's document as it will be, if it will be in force. */
+/* Adds a step's document as it will be, if it will be in force. */
 static void add_changed(struct outcome *o, const struct set_rows *rows,
                         const struct policy_step *step, size_t index, const struct facts *facts)
 {
@@ -229,12 +242,15 @@ static void add_changed(struct outcome *o, const struct set_rows *rows,
     if (is_active) add_member(o, facts, p->name, index, !(is_same && o->guard->spares_unchanged));
 }
 
-static void add_unchanged(struct outcome *o, const struct set_rows *rows,
-                          const struct policy_step *steps, size_t count)
+static enum err add_unchanged(struct outcome *o, const struct set_rows *rows,
+                              const struct policy_step *steps, size_t count)
 {
     struct map changed = {0};
     for (size_t i = 0; i < count; i++)
-        check(map_put(&changed, steps[i].change.name, (void *)(uintptr_t)(i + 1)));
+        if (!map_put(&changed, steps[i].change.name, (void *)(uintptr_t)(i + 1))) {
+            map_fini(&changed);
+            return ERR_FULL;
+        }
     for (size_t i = 0; i < rows->count; i++) {
         const struct set_row *row = &rows->list[i];
         if (!row->is_active) continue;
@@ -243,6 +259,7 @@ static void add_unchanged(struct outcome *o, const struct set_rows *rows,
             add_member(o, row->facts, row->name, SIZE_MAX, false);
     }
     map_fini(&changed);
+    return ERR_OK;
 }
 
 static void keep_problem(void *context, const struct policy_unknown_role *u)
@@ -265,7 +282,8 @@ static void keep_problem(void *context, const struct policy_unknown_role *u)
     memcpy(p->policy, name.bytes, name.size < sizeof p->policy ? name.size : sizeof p->policy - 1);
 }
 
-/* The first of what the changed documents lack, else of what others lose. */
+/* Reports the first role that the changed documents lack, or else the first that other documents
+ * lose. */
 static enum err refuse(const struct set_guard *g, size_t count, struct fault *f)
 {
     const struct set_problem *first = &g->problems[0];
@@ -275,8 +293,8 @@ static enum err refuse(const struct set_guard *g, size_t count, struct fault *f)
     if (count > 1) snprintf(more, sizeof more, " (the first of %zu)", count);
     if (first->is_taken_away)
         return fault_set(f, ERR_ROLE_IN_USE, "",
-                         "%.*s%s; the change would take that role away: change the rule first, or "
-                         "both in one apply, or force it",
+                         "%.*s%s; the change would remove that role: change the rule first, or "
+                         "change both in one apply, or use force",
                          STR_FORMAT(g->guard.forced), more);
     return fault_set(f, ERR_INVALID_POLICY, "", "%s: line %u (%s): %s%s", first->policy,
                      first->problem.line, first->problem.path,
@@ -299,7 +317,7 @@ static enum err run_guard(struct policy_guard *guard, struct store *s,
     struct set_guard *g = link_owner(guard, struct set_guard, guard);
     struct set_rows rows;
     struct facts **changed = calloc(count + 1, sizeof(struct facts *));
-    check(changed != NULL);
+    if (changed == NULL) return fault_plain(f, ERR_FULL);
     rows_init(&rows);
     g->problem_count = 0;
     guard->forced = (struct str){0};
@@ -323,11 +341,11 @@ static enum err run_guard(struct policy_guard *guard, struct store *s,
                             .after = arena_array(&rows.arena, struct policy_roles_member, most + 1),
                             .names = arena_array(&rows.arena, struct str, most + 1),
                             .steps = arena_array(&rows.arena, size_t, most + 1)};
-        check(o.before != NULL && o.after != NULL && o.names != NULL && o.steps != NULL);
-        add_unchanged(&o, &rows, steps, count);
-        for (size_t i = 0; i < count; i++)
+        err = rows.arena.overflow ? ERR_FULL : add_unchanged(&o, &rows, steps, count);
+        if (err != ERR_OK) (void)fault_plain(f, err);
+        for (size_t i = 0; i < count && err == ERR_OK; i++)
             if (!steps[i].deletes) add_changed(&o, &rows, &steps[i], i, changed[i]);
-        err = judge(&o, f);
+        if (err == ERR_OK) err = judge(&o, f);
     }
     for (size_t i = 0; i < count; i++) facts_release(changed[i]);
     free(changed);
@@ -342,7 +360,7 @@ void set_guard_init(struct set_guard *g, struct policy_book *book)
 
 /* ---- the report ---- */
 
-/* Without what stands in quotes. */
+/* Replaces the quoted parts of the message by "…". */
 static void put_problem_text(struct buf *out, const char *message)
 {
     char text[sizeof((struct policy_problem *)0)->message + 64];
@@ -362,8 +380,8 @@ struct reporting {
     struct policy_report *report;
     struct buf json;
     const struct policy_problem **first; /* of each row, or NULL */
-    struct policy_problem *unknown;      /* what `first` points at, for roles */
-    size_t from;                         /* the row that the tenant begins with */
+    struct policy_problem *unknown;      /* for roles: the problem that `first` points at */
+    size_t from;                         /* the first row of the tenant */
 };
 
 static void report_row(struct reporting *r, const struct set_row *row,
@@ -398,7 +416,7 @@ static void keep_first_unknown(void *context, const struct policy_unknown_role *
     r->first[row] = &r->unknown[row];
 }
 
-/* The rows of one tenant, all of which are loaded. */
+/* Reports the rows of one tenant, all of which are loaded. */
 static bool report_tenant(struct reporting *r, const struct set_rows *rows, size_t to)
 {
     struct policy_roles_member *set = calloc(to - r->from, sizeof *set);
@@ -429,7 +447,7 @@ static enum err report_all(struct reporting *r, const struct set_rows *rows,
     for (size_t i = 0; good && i < rows->count; i++)
         if (r->first[i] != NULL) report_row(r, &rows->list[i], r->first[i]);
     buf_put_literal(&r->json, "]}");
-    if (r->json.overflow) { /* texts full of escapes: the log has them */
+    if (r->json.overflow) { /* too many escapes for the buffer: the log has the problems */
         r->json = buf_over(r->report->json, sizeof r->report->json - 8);
         buf_put_literal(&r->json, "\"policies\":[]}");
     }
@@ -445,24 +463,27 @@ static enum err report_all(struct reporting *r, const struct set_rows *rows,
     return good ? ERR_OK : fault_plain(f, ERR_FULL);
 }
 
-/* Of texts that are not in force any more nothing is kept. */
+/* Removes the facts of texts that are not in force any more. Without memory for the comparison all
+ * facts stay. */
 static void forget_others(struct policy_book *b, const struct set_rows *rows)
 {
     struct map kept = {0};
     struct str digest;
     void *value;
+    bool is_known = true;
     pthread_mutex_lock(&b->lock);
-    for (size_t i = 0; i < rows->count; i++) {
+    for (size_t i = 0; i < rows->count && is_known; i++) {
         struct facts *x = rows->list[i].facts;
         struct str key = str_of(x->digest, SHA256_HEX);
         if (map_get(&kept, key) != NULL) continue;
-        check(map_put(&kept, key, x));
-        x->references++;
+        is_known = map_put(&kept, key, x);
     }
-    for (size_t cursor = 0; map_next(&b->by_digest, &cursor, &digest, &value);)
+    for (size_t cursor = 0; is_known && map_next(&kept, &cursor, &digest, &value);)
+        ((struct facts *)value)->references++;
+    for (size_t cursor = 0; is_known && map_next(&b->by_digest, &cursor, &digest, &value);)
         facts_release(value);
-    map_fini(&b->by_digest);
-    b->by_digest = kept;
+    map_fini(is_known ? &b->by_digest : &kept);
+    if (is_known) b->by_digest = kept;
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -474,7 +495,9 @@ enum err policy_report_make(struct policy_book *b, struct store *s,
     size_t loaded = 0, known = 0;
     *ret = (struct policy_report){0};
     rows_init(&rows);
-    enum err err = store_revision(s, &ret->revision, f);
+    struct revision now;
+    enum err err = store_revision(s, &now, f);
+    ret->revision = now.number;
     if (err == ERR_OK) err = policy_store_rows_in_force(s, keep_row, &rows, f);
     if (err == ERR_OK && rows.arena.overflow) err = fault_plain(f, ERR_FULL);
     for (; known < rows.count && err == ERR_OK && loaded < SET_LOADED_BYTES_MAX; known++)

@@ -1,63 +1,63 @@
 /* policy_set.h - the documents in force of a tenant as one set.
  *
- * Whether a change may be made can depend on documents that it does not touch: a rule may name a
- * role that another document defines. The platform therefore knows, for each document in force,
- * which roles it defines and names, and what it would be refused for if it were new (policy.h).
- * That is kept by the digest of the text, so each text is loaded once, whoever asks first: a check,
- * a change, or the look at all of them when the store has moved. */
+ * A change may depend on documents that it does not touch: a rule may name a role that another
+ * document defines. The platform therefore knows, for each document in force, which roles it
+ * defines and names, and why it would be refused if it were new (policy.h). These facts are stored
+ * by the digest of the text, so each text is loaded only once for all uses: a check, a change, or
+ * the look at all documents after the store has moved. */
 #ifndef PLATFORM_POLICY_SET_H
 #define PLATFORM_POLICY_SET_H
 
-#include "pipeline/ingest/policy_store.h"
+#include "store/policy_store.h"
 #include "policy/policy.h"
 
 enum {
     SET_PROBLEMS_MAX = POLICY_PROBLEMS_MAX,
-    SET_REPORTED_MAX = 20,          /* documents that are listed; all are counted */
-    SET_LOADED_BYTES_MAX = 2 << 20, /* of texts, by one policy_report_make() */
+    SET_REPORTED_MAX = 20,          /* documents in the list; all are counted */
+    SET_LOADED_BYTES_MAX = 2 << 20, /* bytes of texts that one policy_report_make() loads */
 };
 
-/* What is known of texts, by digest. Any thread. */
+/* The facts of texts, by digest. Any thread may use it. */
 struct policy_book;
 struct policy_book *policy_book_create(void);
 void policy_book_destroy(struct policy_book *b);
-/* What a document is that was loaded for another reason. */
+/* Keeps the facts of a document that was loaded for another reason. */
 void policy_book_note(struct policy_book *b, const struct policy_document *d);
 
 /* ---- may this change be made? ---- */
 
 struct set_problem {
     char policy[POLICY_NAME_MAX + 1];
-    size_t step; /* which of the changes brings it; SIZE_MAX: none, another document has it */
-    bool is_taken_away; /* the document is not changed, and had what it needs before */
+    size_t step;        /* the step that causes it; SIZE_MAX: none, another document has it */
+    bool is_taken_away; /* the document does not change, and had the role before */
     struct policy_problem problem;
 };
 
-/* Every role that a rule of the resulting set names is defined in it. Where one of the changed
- * documents is at fault: ERR_INVALID_POLICY; where a document that stays loses what it needs:
- * ERR_ROLE_IN_USE. Documents that stay and lacked it before are no obstacle. */
+/* Checks that each role that a rule of the resulting set names is defined in it. If a changed
+ * document lacks a role: ERR_INVALID_POLICY. If an unchanged document loses one: ERR_ROLE_IN_USE.
+ * Unchanged documents that lacked it before do not refuse the change. */
 struct set_guard {
     struct policy_guard guard;
     struct policy_book *book;
-    bool force;            /* it is done all the same, and recorded */
-    bool spares_unchanged; /* a document whose text is in force already counts as one that stays */
+    bool force;            /* makes the change in spite of it, and records that */
+    bool spares_unchanged; /* a document whose text is already in force counts as unchanged */
     size_t problem_count;
     struct set_problem problems[SET_PROBLEMS_MAX];
     char forced[512];
 };
 void set_guard_init(struct set_guard *g, struct policy_book *book);
 
-/* ---- what would be refused today of what is in force ---- */
+/* ---- documents in force that would be refused today ---- */
 
 struct policy_report {
-    bool is_complete;  /* false: more texts are to be loaded, make it again */
-    uint64_t revision; /* of the store when it was begun */
-    size_t documents;  /* that would be refused, or do not load */
+    bool is_complete;  /* false: more texts must be loaded, make it again */
+    uint64_t revision; /* the store's revision at its begin */
+    size_t documents;  /* documents that would be refused, or do not load */
     /* `"policies":[{column,line,path,policy,problem}]}`, the end of an object, with the first
-     * SET_REPORTED_MAX. Health shows it, which anybody may read: what stands in quotes is left out. */
+     * SET_REPORTED_MAX. Health shows it, which anybody may read, so quoted parts are left out. */
     char json[24 << 10];
 };
-/* On a reader. Logs what is new since `before` (may be NULL). */
+/* On a reader. Logs the problems that are new since `before` (may be NULL). */
 enum err policy_report_make(struct policy_book *b, struct store *s,
                             const struct policy_report *before, struct policy_report *ret,
                             struct fault *f);

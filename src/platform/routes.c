@@ -1,7 +1,8 @@
-/* routes.c - every path that the platform answers, with who may ask, in one table.
+/* routes.c - the table of all paths of the platform, with the roles that each needs.
  *
- * The engine's paths follow where `engine.url` is set: they are forwarded with the caller's own
- * credential, so that one address serves a client; who may call them is the engine's to say. */
+ * The engine's paths follow where `engine.url` is set. They are forwarded with the caller's own
+ * credential, or with an assertion about the caller's session, so that a client needs one address. The
+ * engine checks who may call them. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -39,6 +40,7 @@ static const struct http_route own_routes[] = {
      .handle = policy_put_handle,
      .roles = POLICY_ROLES,
      .parameters = "tenant_id dry_run force",
+     .members = "content description is_active tenant_id",
      .body = HTTP_BODY_JSON,
      .body_max = LIMIT_POLICY_BODY_BYTES},
     {.method = HTTP_DELETE,
@@ -51,6 +53,7 @@ static const struct http_route own_routes[] = {
      .handle = policy_apply_handle,
      .roles = POLICY_ROLES,
      .parameters = "tenant_id dry_run force",
+     .members = "delete policies tenant_id",
      .body = HTTP_BODY_JSON,
      .body_max = LIMIT_POLICY_SET_BODY_BYTES},
     {.method = HTTP_GET,
@@ -68,6 +71,7 @@ static const struct http_route own_routes[] = {
      .handle = policy_rollback_handle,
      .roles = POLICY_ROLES,
      .parameters = "tenant_id force",
+     .members = "tenant_id version",
      .body = HTTP_BODY_JSON},
 
     {.method = HTTP_GET,
@@ -80,6 +84,7 @@ static const struct http_route own_routes[] = {
      .handle = key_create_handle,
      .roles = ROLE_ADMIN,
      .parameters = "tenant_id",
+     .members = "actors expires_at name nodes owner reviewers roles tenant tenant_id tenants users",
      .body = HTTP_BODY_JSON},
     {.method = HTTP_DELETE,
      .pattern = "/api/v1/keys/{id}",
@@ -91,6 +96,7 @@ static const struct http_route own_routes[] = {
      .handle = key_rotate_handle,
      .roles = ROLE_ADMIN,
      .parameters = "tenant_id",
+     .members = "overlap_seconds tenant_id",
      .body = HTTP_BODY_OPTIONAL_JSON},
 
     {.method = HTTP_GET,
@@ -115,13 +121,48 @@ static const struct http_route own_routes[] = {
      .pattern = "/api/v1/audit/positions",
      .handle = positions_handle,
      .roles = ROLE_INGEST,
-     .parameters = "node tenant_id"},
+     .parameters = "node journal tenant_id"},
     {.method = HTTP_POST,
      .pattern = "/api/v1/audit/gaps",
      .handle = gap_accept_handle,
      .roles = ROLE_ADMIN,
      .parameters = "tenant_id",
+     .members = "epoch from_seq journal next_seq node reason",
      .body = HTTP_BODY_JSON},
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/audit/streams:forget",
+     .handle = stream_forget_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id",
+     .members = "force journal node reason",
+     .body = HTTP_BODY_JSON},
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/session",
+     .handle = session_start_handle,
+     .parameters = "",
+     .members = "key person",
+     .body = HTTP_BODY_JSON},
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/session",
+     .handle = session_get_handle,
+     .parameters = ""},
+    {.method = HTTP_DELETE,
+     .pattern = "/api/v1/session",
+     .handle = session_end_handle,
+     .parameters = ""},
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/sessions",
+     .handle = session_list_handle,
+     .parameters = ""},
+    {.method = HTTP_DELETE,
+     .pattern = "/api/v1/sessions/{id}",
+     .handle = session_end_one_handle,
+     .parameters = ""},
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/engines",
+     .handle = engine_list_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id limit cursor"},
     {.method = HTTP_GET,
      .pattern = "/api/v1/bundle",
      .handle = bundle_handle,
@@ -132,10 +173,64 @@ static const struct http_route own_routes[] = {
 static const struct http_route config_check_route =
     PUBLIC("/api/config-check", config_check_handle);
 
+bool session_enter(struct platform *p, struct http_exchange *x, uint32_t roles)
+{
+    struct fault f;
+    enum session_step step = session_admit(p, x, roles, &f);
+    if (step == SESSION_REFUSED) platform_refuse(p, x, &f);
+    return step == SESSION_FOUND;
+}
+
+/* As a call of the session, with an assertion in place of the cookie. */
+static void forward_session(struct platform *p, struct http_exchange *x)
+{
+    char text[ASSERTION_TEXT_MAX];
+    struct buf credential = buf_over(text, sizeof text);
+    struct fault f;
+    uint64_t who;
+    memcpy(&who, p->session->hash.bytes, sizeof who);
+    buf_put_literal(&credential, "Bearer ");
+    if (session_assert(p, x, &credential))
+        forward_exchange_as(p->forward, x, buf_view(&credential), who);
+    else
+        platform_refuse(p, x, api_no_memory(&f));
+    memory_wipe(text, sizeof text);
+}
+
+static void root_handle(void *context, struct http_exchange *x)
+{
+    console_root(((struct platform *)context)->console, x);
+}
+
+static void console_redirect_handle(void *context, struct http_exchange *x)
+{
+    console_redirect(((struct platform *)context)->console, x);
+}
+
+static void console_index_handle(void *context, struct http_exchange *x)
+{
+    console_index(((struct platform *)context)->console, x);
+}
+
+static void console_file_handle(void *context, struct http_exchange *x)
+{
+    console_file(((struct platform *)context)->console, x);
+}
+
+static const struct http_route console_routes[] = {
+    PUBLIC("/", root_handle),
+    PUBLIC("/console", console_redirect_handle),
+    PUBLIC("/console/", console_index_handle),
+    PUBLIC("/console/{digest}/{file}", console_file_handle),
+};
+
 static void forward_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
-    forward_exchange(p->forward, x);
+    if (!browser_shows_cookie(x, p->config->public_url))
+        forward_exchange(p->forward, x);
+    else if (session_enter(p, x, ~(uint32_t)0))
+        forward_session(p, x);
 }
 
 #define FORWARD(verb, path, kind)                                                                  \
@@ -147,7 +242,8 @@ static void forward_handle(void *context, struct http_exchange *x)
         FORWARD(HTTP_PUT, path, HTTP_BODY_OPTIONAL_JSON),                                          \
         FORWARD(HTTP_DELETE, path, HTTP_BODY_NONE), FORWARD(HTTP_OTHER, path, HTTP_BODY_NONE)
 
-/* Whatever is below the engine's roots; it knows its paths and methods, and answers 404 and 405. */
+/* All paths below the engine's roots. The engine knows its paths and methods, and answers 404 and
+ * 405. */
 static const struct http_route forwarded_routes[] = {
     FORWARD_ALL("/api/v1/authorize"),
     FORWARD(HTTP_POST, "/v1/tokens/introspect", HTTP_BODY_FORM_OR_JSON),
@@ -163,14 +259,19 @@ void routes_make(struct platform *p)
 {
     enum {
         OWN = sizeof own_routes / sizeof *own_routes,
+        CONSOLE = sizeof console_routes / sizeof *console_routes,
         FORWARDED = sizeof forwarded_routes / sizeof *forwarded_routes
     };
-    p->routes = calloc(OWN + FORWARDED + 1, sizeof *p->routes);
+    p->routes = calloc(OWN + CONSOLE + FORWARDED + 1, sizeof *p->routes);
     check(p->routes != NULL);
     memcpy(p->routes, own_routes, sizeof own_routes);
     p->route_count = OWN;
+    if (p->console != NULL) {
+        memcpy(p->routes + OWN, console_routes, sizeof console_routes);
+        p->route_count += CONSOLE;
+    }
     if (p->config->engine_url[0] != '\0') {
-        memcpy(p->routes + OWN, forwarded_routes, sizeof forwarded_routes);
+        memcpy(p->routes + p->route_count, forwarded_routes, sizeof forwarded_routes);
         p->route_count += FORWARDED;
     } else {
         p->routes[p->route_count++] = config_check_route;
@@ -192,19 +293,24 @@ bool platform_failed(struct platform *p, struct http_exchange *x, enum err err,
     return true;
 }
 
-/* Credential and role of the exchange in hand, into p->caller; false: it was refused. */
+/* Checks credential and role of the current exchange, and sets p->caller. False: it was refused. */
 static bool admit(struct platform *p, struct http_exchange *x)
 {
     struct fault f;
     p->caller = (struct caller){0};
+    p->session = NULL;
     if (x->route->roles == 0) return true;
+    if (browser_shows_cookie(x, p->config->public_url)) return session_enter(p, x, x->route->roles);
     return !platform_failed(
         p, x, api_admit(&p->api, x, x->route->roles, world_now_ms(), &p->caller, &f), &f);
 }
 
-/* A body that is still on its way need not be read for who may not send it. */
+/* A body that is still being sent need not be read if the caller may not send it. A session is looked
+ * up only when the body is there. */
 bool route_admit(void *context, struct http_exchange *x)
 {
+    const struct platform *p = context;
+    if (browser_shows_cookie(x, p->config->public_url)) return false;
     return admit(context, x) && x->route->roles != 0;
 }
 
@@ -223,7 +329,7 @@ void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
 enum err platform_check_node(const struct platform *p, struct str node, struct fault *f)
 {
     if (globs_match(&p->caller.key->nodes, node)) return ERR_OK;
-    return fault_set(f, ERR_WRONG_NODE, "", "this key may not speak for node %.*s",
+    return fault_set(f, ERR_WRONG_NODE, "", "this key may not act for node %.*s",
                      (int)(node.size > 64 ? 64 : node.size), node.bytes);
 }
 
@@ -241,7 +347,7 @@ bool platform_is_everywhere(const struct platform *p)
 enum err settle_tenant(struct platform *p, const struct json *body, struct fault *f)
 {
     const struct json *asked = body == NULL ? NULL : json_get(body, STR("tenant_id"));
-    /* What is read may be of the keys for every tenant, which are filed under that name. */
+    /* A read may be about the keys of tenant `*`, which are stored under that name. */
     if (body == NULL && !str_is_absent(p->caller.tenant) && str_equal(p->caller.tenant, STR("*")))
         return ERR_OK;
     if (asked == NULL || asked->type == JSON_NULL)
@@ -249,33 +355,4 @@ enum err settle_tenant(struct platform *p, const struct json *body, struct fault
     if (asked->type != JSON_STRING)
         return fault_set(f, ERR_WRONG_TYPE, "/tenant_id", "tenant_id: must be a string");
     return api_settle_tenant(&p->caller, asked->string, f);
-}
-
-/* "overlap_seconds" → "overlapSeconds" */
-static struct str camel_case(const char *name, char *to, size_t size)
-{
-    struct buf b = buf_over(to, size);
-    for (; *name != '\0'; name++) {
-        bool joins = *name == '_' && name[1] != '\0';
-        if (joins) name++;
-        buf_put_byte(&b, joins ? (char)(*name - 'a' + 'A') : *name);
-    }
-    return buf_view(&b);
-}
-
-enum err check_case(const struct json *body, const char *const *members, size_t count,
-                    struct fault *f)
-{
-    for (size_t i = 0; i < count; i++) {
-        char text[64], field[72];
-        struct str camel = camel_case(members[i], text, sizeof text);
-        if (str_equal(camel, str_from(members[i])) || json_get(body, camel) == NULL) continue;
-        struct buf b = buf_over(field, sizeof field - 1);
-        buf_put_byte(&b, '/');
-        buf_put(&b, camel);
-        field[b.size] = '\0';
-        return fault_set(f, ERR_WRONG_CASE, field, "%.*s: is spelled %s here", STR_FORMAT(camel),
-                         members[i]);
-    }
-    return ERR_OK;
 }

@@ -5,32 +5,37 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/reserve.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "pipeline/ingest/key_store.h"
+#include "store/key_store.h"
 #include "platform/platform.h"
 
 enum {
     WRITER_JOBS_MAX = 256,
     READER_JOBS_MAX = 1024,
-    SLOW_JOBS_MAX = 512,        /* of them */
-    QUEUE_BYTES_MAX = 64 << 20, /* of what requests brought: eight of the largest bodies */
-    TURNS = 4,                  /* one of so many jobs is of the last lane that has any */
+    SLOW_JOBS_MAX = 512,        /* of QUEUE_READER's jobs */
+    QUEUE_BYTES_MAX = 64 << 20, /* of request bodies and copies: eight of the largest bodies */
+    TURNS = 4,                  /* one of so many jobs comes from the last lane that has any */
     WATCH_MS = 200,             /* how often the writer looks for changes by others */
     READERS_MAX = 64,
+    NOWHERE_BYTES = 64 << 10,
+    SPARE_JOBS = 4, /* only one of them is made and refused at a time */
     JOB_ARENA_FIRST = 2 << 10,
     JOB_ARENA_LIMIT = 16 << 20,
 };
 
-/* First come, first served, but what carries no body (a change of a policy, a key) goes before
- * batches: a revocation does not wait for megabytes of events. So does a bundle before documents that
- * are checked, and these before queries; and of several readers one takes neither: engines learn of
- * a revoked key while others search. Whoever asks for what goes first without end slows the others
- * down, and keeps them from nothing: each fourth turn is theirs. */
+/* Jobs run in the order of arrival, with the keys in turn. A job without a body (a change of a
+ * policy or key) goes before batches, so a revocation does not wait for megabytes of events. A
+ * bundle goes before document checks, and these before queries. If there are several readers, one
+ * runs neither checks nor queries, so engines get a revoked key while others search. A client that
+ * sends urgent jobs without end only slows the others down: each fourth turn is theirs. */
 enum lane_name { LANE_URGENT, LANE_CHECKS, LANE_BULK, LANE_COUNT };
 
+/* In a lane each key has one job in a round, so a client with many jobs waits only for itself. */
 struct lane {
-    struct job *first, **last;
+    struct job *first; /* by round, and within a round in the order of arrival */
+    uint64_t round;    /* of the last job that was taken */
 };
 
 struct load {
@@ -44,17 +49,17 @@ struct queue {
     struct load load;
     size_t count_max;
     unsigned turn;
-    size_t long_running, long_running_max; /* of all lanes but the urgent one */
+    size_t long_running, long_running_max; /* of all lanes except the urgent one */
     bool stopping;
 };
 
-struct worker {
+struct db_thread {
     struct work *work;
     struct queue *queue;
     struct store *store;
     struct metrics_sheet *sheet;
-    _Atomic uint64_t begun_ns;   /* of the job in hand; 0: there is none */
-    _Atomic uint64_t failing_ns; /* the same of the first that failed; 0: the store took the last */
+    _Atomic uint64_t begun_ns;   /* of the current job; 0: there is none */
+    _Atomic uint64_t failing_ns; /* begin of the first failed job; 0: the last one succeeded */
     pthread_t thread;
     bool running;
 };
@@ -63,13 +68,16 @@ struct work {
     struct platform *platform;
     void (*back)(struct job *);
     struct queue queues[QUEUE_COUNT];
-    struct worker writer, readers[READERS_MAX];
+    struct db_thread writer, readers[READERS_MAX];
     unsigned reader_count;
-    uint64_t revision_seen; /* the writer's */
+    uint64_t revision_seen, lost_revision; /* the writer's; lost: yet to be reported, 0: none */
     pthread_mutex_t back_lock;
     struct job *back_first, **back_last; /* finished jobs */
-    struct loop_bell bell;
-    size_t under_way; /* the reactor's count of jobs given and not yet back */
+    struct loop_wakeup wakeup;
+    struct job *spares[SPARE_JOBS];
+    unsigned spare_count;
+    _Alignas(16) char nowhere[NOWHERE_BYTES]; /* job_detail_take() */
+    size_t under_way; /* the reactor's count of jobs that have not returned */
 };
 
 /* ---- queues: any thread ---- */
@@ -78,7 +86,6 @@ static void queue_init(struct queue *q, size_t count_max, size_t long_running_ma
 {
     pthread_mutex_init(&q->lock, NULL);
     condition_init(&q->filled);
-    for (size_t i = 0; i < LANE_COUNT; i++) q->lanes[i].last = &q->lanes[i].first;
     q->count_max = count_max;
     q->long_running_max = long_running_max;
 }
@@ -89,7 +96,7 @@ static void queue_fini(struct queue *q)
     pthread_mutex_destroy(&q->lock);
 }
 
-/* Whether beside this load there is room for one more, in one of so many equal parts of the queue. */
+/* Whether one more job fits next to this load, in one of so many equal parts of the queue. */
 static bool load_has_room(const struct load *l, const struct queue *q, size_t parts, size_t bytes,
                           bool is_slow)
 {
@@ -124,25 +131,38 @@ static void load_remove(struct load *l, const struct job *j)
     l->bytes -= bytes_of(j);
 }
 
-/* Once half of a queue is taken no tenant may have more than half: one that floods it keeps no
- * other's revocation out. */
+static bool same_key(const struct job *a, const struct job *b)
+{
+    return !str_is_absent(a->actor.key_id) && str_equal(a->actor.key_id, b->actor.key_id);
+}
+
+/* When half of a queue is taken, a tenant may have at most half of it, and a key at most a quarter
+ * of its bytes. So a key that floods the queue does not block another key's revocation or another
+ * engine's records. */
 static bool queue_takes(const struct queue *q, const struct job *j)
 {
     struct load own = {0};
+    size_t key_bytes = bytes_of(j);
     if (!queue_room(q, bytes_of(j), j->is_slow)) return false;
-    if (str_is_absent(j->charged) || load_has_room(&q->load, q, 2, bytes_of(j), j->is_slow))
-        return true;
+    if (load_has_room(&q->load, q, 2, bytes_of(j), j->is_slow)) return true;
     for (size_t lane = 0; lane < LANE_COUNT; lane++)
-        for (const struct job *k = q->lanes[lane].first; k != NULL; k = k->next)
-            if (str_equal(k->charged, j->charged)) load_add(&own, k);
-    return load_has_room(&own, q, 2, bytes_of(j), j->is_slow);
+        for (const struct job *k = q->lanes[lane].first; k != NULL; k = k->next) {
+            if (!str_is_absent(j->charged) && str_equal(k->charged, j->charged)) load_add(&own, k);
+            if (same_key(j, k)) key_bytes += bytes_of(k);
+        }
+    return load_has_room(&own, q, 2, bytes_of(j), j->is_slow) &&
+           (bytes_of(j) == 0 || key_bytes <= QUEUE_BYTES_MAX / 4);
 }
 
 static void lane_push(struct lane *l, struct job *j)
 {
-    j->next = NULL;
-    *l->last = j;
-    l->last = &j->next;
+    struct job **at = &l->first;
+    j->round = l->round;
+    for (const struct job *k = l->first; k != NULL; k = k->next)
+        if (same_key(j, k)) j->round = k->round + 1; /* rounds ascend along the list */
+    while (*at != NULL && (*at)->round <= j->round) at = &(*at)->next;
+    j->next = *at;
+    *at = j;
 }
 
 static struct job *lane_pop(struct lane *l)
@@ -150,7 +170,7 @@ static struct job *lane_pop(struct lane *l)
     struct job *j = l->first;
     if (j == NULL) return NULL;
     l->first = j->next;
-    if (l->first == NULL) l->last = &l->first;
+    l->round = j->round;
     return j;
 }
 
@@ -167,7 +187,7 @@ static bool queue_push(struct queue *q, struct job *j)
     return taken;
 }
 
-/* The lane that the next job is taken from; LANE_COUNT: none is. */
+/* The lane of the next job; LANE_COUNT: no lane has one. */
 static enum lane_name next_lane(const struct queue *q)
 {
     size_t end = q->long_running < q->long_running_max ? LANE_COUNT : LANE_URGENT + 1;
@@ -175,12 +195,13 @@ static enum lane_name next_lane(const struct queue *q)
     for (size_t lane = 0; lane < end; lane++) {
         if (q->lanes[lane].first == NULL) continue;
         found = lane;
-        if (q->turn % TURNS != TURNS - 1) break; /* else the last that has any */
+        if (q->turn % TURNS != TURNS - 1) break; /* else the last lane that has any */
     }
     return (enum lane_name)found;
 }
 
-/* The next job; NULL after `patience_ms` (0: none) without one, or at the end (*ret_end). */
+/* The next job. NULL: there was none for `patience_ms` (0: no wait), or the end has come
+ * (*ret_end). */
 static struct job *queue_take(struct queue *q, uint64_t patience_ms, bool *ret_end)
 {
     const struct timespec until = condition_deadline(patience_ms);
@@ -203,13 +224,13 @@ static struct job *queue_take(struct queue *q, uint64_t patience_ms, bool *ret_e
     return j;
 }
 
-/* A job that was taken is done; before it is given back. */
+/* Call when a job is done, before it returns to the reactor. */
 static void queue_done(struct queue *q, const struct job *j)
 {
     if (lane_of(j) == LANE_URGENT) return;
     pthread_mutex_lock(&q->lock);
     q->long_running--;
-    pthread_cond_signal(&q->filled); /* somebody may be there to take the next one */
+    pthread_cond_signal(&q->filled); /* a thread may be waiting to take the next job */
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -238,28 +259,34 @@ static void give_back(struct work *w, struct job *j)
     *w->back_last = j;
     w->back_last = &j->next;
     pthread_mutex_unlock(&w->back_lock);
-    bell_ring(&w->bell);
+    wakeup_send(&w->wakeup);
 }
 
 static void read_keys(struct job *j, struct store *s)
 {
     struct fault f;
     if (key_store_table(s, &j->keys, &f) == ERR_OK) return;
-    /* The change is committed; the platform goes on with the keys that it knew and says so. */
+    /* The change is committed. The platform continues with the keys that it knew, and logs this. */
     log_line(LOG_ERROR, "keys_unreadable", "why", f.text, NULL);
 }
 
-static bool is_failing(const struct worker *w)
+static bool is_failing(const struct db_thread *w)
 {
     return atomic_load_explicit(&w->failing_ns, memory_order_relaxed) != 0;
 }
 
-static void work_on(struct worker *w, struct job *j)
+static void work_on(struct db_thread *w, struct job *j)
 {
     uint64_t begun_ns = world_monotonic_ns();
     j->sheet = w->sheet;
     atomic_store_explicit(&w->begun_ns, begun_ns, memory_order_relaxed);
+    uint64_t missed = memory_missed();
     j->work(j, w->store);
+    /* Steps may report missing memory under any error code. */
+    if (j->err != ERR_OK && memory_missed() != missed) {
+        j->err = api_no_memory(&j->fault)->err;
+        buf_clear(&j->reply);
+    }
     if (j->err == ERR_OK && j->keys_changed) read_keys(j, w->store);
     bool is_taken = j->err != ERR_STORE_UNAVAILABLE && j->err != ERR_TIMEOUT;
     if (is_taken)
@@ -270,45 +297,53 @@ static void work_on(struct worker *w, struct job *j)
     queue_done(w->queue, j);
 }
 
-/* Whether somebody else (the command line) changed policies or keys. */
-static void watch(struct worker *w)
+/* Checks whether another process (the command line) changed policies or keys, or the store went
+ * back. */
+static void watch(struct db_thread *w)
 {
-    uint64_t revision;
+    struct revision now;
     struct fault f;
-    if (store_revision(w->store, &revision, &f) != ERR_OK || revision == w->work->revision_seen)
-        return;
+    uint64_t lost;
+    if (store_settle_history(w->store, &lost, &f) != ERR_OK) return;
+    if (lost > 0) w->work->lost_revision = lost;
+    if (store_revision(w->store, &now, &f) != ERR_OK) return;
+    if (now.number == w->work->revision_seen && w->work->lost_revision == 0) return;
     struct job *j = job_create(w->work->platform, NULL, NULL);
-    j->revision = revision;
+    j->revision = now.number;
+    j->lost_revision = w->work->lost_revision;
     read_keys(j, w->store);
     if (j->keys == NULL) { /* again at the next look */
         job_destroy(j);
         return;
     }
-    w->work->revision_seen = revision;
+    w->work->revision_seen = now.number;
+    w->work->lost_revision = 0;
     give_back(w->work, j);
 }
 
-/* At the end nobody waits for one after the other to be given up by a store that takes none. */
-static void write_one(struct worker *w, struct job *j)
+/* During the drain, waiting jobs fail at once if the store refuses changes. Otherwise each would
+ * wait for its own timeout. */
+static void write_one(struct db_thread *w, struct job *j)
 {
     if (!is_failing(w) || !is_stopping(w->queue)) {
         work_on(w, j);
         return;
     }
-    j->err = fault_set(&j->fault, ERR_STORE_UNAVAILABLE, "", "the store takes no change");
+    j->err =
+        fault_set(&j->fault, ERR_STORE_UNAVAILABLE, "", "the store accepts no changes at present");
     queue_done(w->queue, j);
 }
 
 static void *writer_run(void *argument)
 {
-    struct worker *w = argument;
+    struct db_thread *w = argument;
     uint64_t watched_ns = 0;
     for (bool end = false; !end;) {
         struct job *j = queue_take(w->queue, WATCH_MS, &end);
         if (j != NULL) {
             write_one(w, j);
-            /* A gap in the numbers is somebody else's change, and keys that could not be read are
-             * read again: the watch below sees to both. */
+            /* A gap in the revisions is a change by others. If the keys could not be read, they
+             * must be read again. The watch below handles both. */
             bool told_all = !j->keys_changed || j->keys != NULL;
             bool is_next = !j->wrote_nothing && j->revision == w->work->revision_seen + 1;
             if (told_all && is_next) w->work->revision_seen = j->revision;
@@ -324,7 +359,7 @@ static void *writer_run(void *argument)
 
 static void *reader_run(void *argument)
 {
-    struct worker *w = argument;
+    struct db_thread *w = argument;
     for (bool end = false; !end;) {
         struct job *j = queue_take(w->queue, 0, &end);
         if (j == NULL) continue;
@@ -336,9 +371,9 @@ static void *reader_run(void *argument)
 
 /* ---- back on the reactor ---- */
 
-static void bell_heard(struct loop_bell *b)
+static void wakeup_received(struct loop_wakeup *b)
 {
-    struct work *w = link_owner(b, struct work, bell);
+    struct work *w = link_owner(b, struct work, wakeup);
     pthread_mutex_lock(&w->back_lock);
     struct job *j = w->back_first;
     w->back_first = NULL;
@@ -346,7 +381,7 @@ static void bell_heard(struct loop_bell *b)
     pthread_mutex_unlock(&w->back_lock);
     while (j != NULL) {
         struct job *next = j->next;
-        if (j->work != NULL) w->under_way--; /* the writer's own were never counted */
+        if (j->work != NULL) w->under_way--; /* jobs that the writer made were never counted */
         w->back(j);
         j = next;
     }
@@ -354,17 +389,32 @@ static void bell_heard(struct loop_bell *b)
 
 /* ---- life ---- */
 
-static enum err worker_open(struct work *w, struct worker *k, struct queue *q, const char *path,
-                            const char *name, void *(*run)(void *), struct fault *f)
+static enum err db_thread_open(struct work *w, struct db_thread *k, struct queue *q,
+                               const char *path, const char *name, void *(*run)(void *),
+                               struct fault *f)
 {
     k->work = w;
     k->queue = q;
     k->sheet = metrics_sheet_create();
     enum err err = store_open(path, run == writer_run, &k->store, f);
     if (err != ERR_OK) return err;
+    store_share_history(k->store, &w->platform->history);
     thread_start(&k->thread, name, run, k);
     k->running = true;
     return ERR_OK;
+}
+
+static bool job_init(struct job *j)
+{
+    arena_init(&j->arena, JOB_ARENA_FIRST, JOB_ARENA_LIMIT);
+    buf_init(&j->reply, 1 << 10, JOB_REPLY_MAX);
+    return !j->arena.overflow && !j->reply.overflow;
+}
+
+static void job_fini(struct job *j)
+{
+    arena_fini(&j->arena);
+    buf_fini(&j->reply);
 }
 
 enum err work_create(struct platform *p, const char *store_path, unsigned readers,
@@ -372,20 +422,25 @@ enum err work_create(struct platform *p, const char *store_path, unsigned reader
 {
     struct work *w = calloc(1, sizeof *w);
     check(w != NULL && readers <= READERS_MAX);
+    for (; w->spare_count < SPARE_JOBS; w->spare_count++) {
+        struct job *j = w->spares[w->spare_count] = calloc(1, sizeof *j);
+        check(j != NULL && job_init(j)); /* only at boot */
+        j->is_spare = true;
+    }
     w->platform = p;
     w->back = back;
-    w->revision_seen = p->revision; /* what boot read is what was seen */
+    w->revision_seen = p->revision; /* boot has read this revision */
     w->reader_count = readers;
     w->back_last = &w->back_first;
     pthread_mutex_init(&w->back_lock, NULL);
     queue_init(&w->queues[QUEUE_WRITER], WRITER_JOBS_MAX, 1);
     queue_init(&w->queues[QUEUE_READER], READER_JOBS_MAX, readers > 1 ? readers - 1 : 1);
-    bell_start(p->loop, &w->bell, bell_heard);
-    enum err err =
-        worker_open(w, &w->writer, &w->queues[QUEUE_WRITER], store_path, "writer", writer_run, f);
+    wakeup_start(p->loop, &w->wakeup, wakeup_received);
+    enum err err = db_thread_open(w, &w->writer, &w->queues[QUEUE_WRITER], store_path, "writer",
+                                  writer_run, f);
     for (unsigned i = 0; i < readers && err == ERR_OK; i++)
-        err = worker_open(w, &w->readers[i], &w->queues[QUEUE_READER], store_path, "reader",
-                          reader_run, f);
+        err = db_thread_open(w, &w->readers[i], &w->queues[QUEUE_READER], store_path, "reader",
+                             reader_run, f);
     if (err != ERR_OK) {
         work_stop(w);
         work_destroy(w);
@@ -395,7 +450,7 @@ enum err work_create(struct platform *p, const char *store_path, unsigned reader
     return ERR_OK;
 }
 
-static void worker_join(struct worker *k)
+static void db_thread_join(struct db_thread *k)
 {
     if (k->running) pthread_join(k->thread, NULL);
     k->running = false;
@@ -407,17 +462,22 @@ void work_stop(struct work *w)
 {
     if (w == NULL) return;
     for (size_t i = 0; i < QUEUE_COUNT; i++) queue_stop(&w->queues[i]);
-    for (unsigned i = 0; i < w->reader_count; i++) worker_join(&w->readers[i]);
-    worker_join(&w->writer); /* last: closing it joins the WAL into the file */
+    for (unsigned i = 0; i < w->reader_count; i++) db_thread_join(&w->readers[i]);
+    db_thread_join(&w->writer); /* last: closing it joins the WAL into the file */
 }
 
 void work_destroy(struct work *w)
 {
     if (w == NULL) return;
-    bell_heard(&w->bell); /* what came back last is answered or freed */
-    bell_stop(&w->bell);
+    wakeup_received(&w->wakeup); /* handles the last finished jobs: they are answered or freed */
+    wakeup_stop(&w->wakeup);
     for (size_t i = 0; i < QUEUE_COUNT; i++) queue_fini(&w->queues[i]);
     pthread_mutex_destroy(&w->back_lock);
+    while (w->spare_count > 0) {
+        struct job *j = w->spares[--w->spare_count];
+        job_fini(j);
+        free(j);
+    }
     free(w);
 }
 
@@ -445,23 +505,42 @@ unsigned work_writing_seconds(const struct work *w)
 {
     uint64_t begun_ns = atomic_load_explicit(&w->writer.begun_ns, memory_order_relaxed),
              failing_ns = atomic_load_explicit(&w->writer.failing_ns, memory_order_relaxed);
-    if (begun_ns == 0) return 0; /* whoever comes next finds out */
+    if (begun_ns == 0) return 0; /* idle: the next job will find out */
     uint64_t since_ns = failing_ns == 0 ? begun_ns : failing_ns;
     return (unsigned)((world_monotonic_ns() - since_ns) / UINT64_C(1000000000));
 }
 
 /* ---- jobs ---- */
 
+/* Without memory, a job is made of a spare one. job_send() refuses it, so there is only one place
+ * for that. */
+static struct job *job_new(struct work *w)
+{
+    struct job *j = calloc(1, sizeof *j);
+    if (j != NULL && job_init(j)) return j;
+    if (j != NULL) job_fini(j);
+    free(j);
+    check(w->spare_count > 0);
+    return w->spares[--w->spare_count];
+}
+
+static void job_spare(struct job *j)
+{
+    struct work *w = j->platform->work;
+    struct job blank = {.arena = j->arena, .reply = j->reply, .is_spare = true};
+    arena_reset(&blank.arena);
+    buf_clear(&blank.reply);
+    *j = blank;
+    w->spares[w->spare_count++] = j;
+}
+
 struct job *job_create(struct platform *p, const struct http_exchange *x,
                        void (*work)(struct job *, struct store *))
 {
-    struct job *j = calloc(1, sizeof *j);
-    check(j != NULL);
+    struct job *j = job_new(p->work);
     j->platform = p;
     j->work = work;
     j->status = 200;
-    arena_init(&j->arena, JOB_ARENA_FIRST, JOB_ARENA_LIMIT);
-    buf_init(&j->reply, 1 << 10, JOB_REPLY_MAX);
     j->actor.now_ms = world_now_ms();
     if (x == NULL) return j;
     id_write("req_", id_make(j->actor.now_ms, &p->api.chance), j->request_id);
@@ -482,10 +561,22 @@ void job_destroy(struct job *j)
     if (j == NULL) return;
     key_table_destroy(j->keys);
     key_destroy(j->draft);
-    arena_fini(&j->arena);
-    buf_fini(&j->reply);
     free(j->body);
+    if (j->is_spare) {
+        job_spare(j);
+        return;
+    }
+    job_fini(j);
     free(j);
+}
+
+void *job_detail_take(struct job *j, size_t size)
+{
+    void *detail = arena_take(&j->arena, size);
+    if (detail != NULL) return detail;
+    struct work *w = j->platform->work;
+    check(size <= sizeof w->nowhere);
+    return memset(w->nowhere, 0, size);
 }
 
 struct str job_copy(struct job *j, struct str s) { return arena_copy(&j->arena, s); }
@@ -493,8 +584,9 @@ struct str job_copy(struct job *j, struct str s) { return arena_copy(&j->arena, 
 bool job_queue(struct job *j, enum job_queue q)
 {
     struct work *w = j->platform->work;
+    if (j->is_spare || j->arena.overflow) return false;
     j->queue = q;
-    w->under_way++; /* before the push: it may be back at once */
+    w->under_way++; /* before the push: the job may return at once */
     if (queue_push(&w->queues[q], j)) return true;
     w->under_way--;
     return false;
@@ -510,50 +602,25 @@ bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to)
     return !j->arena.overflow;
 }
 
-/* Only this thread fills the queues, so that room seen is room kept. */
-static enum err judge_queue(const struct job *j, enum job_queue q, struct fault *f)
+/* Only this thread fills the queues, so the room stays until the push. */
+enum err work_judge(const struct job *j, enum job_queue q, struct fault *f)
 {
     struct work *w = j->platform->work;
+    if (j->is_spare || j->arena.starved) {
+        api_no_memory(f);
+        return f->err;
+    }
     if (j->arena.overflow)
-        return fault_set(f, ERR_OVERLOADED, "", "the request is too large to keep");
+        return fault_set(f, ERR_OVERLOADED, "",
+                         "the request is too large for the queue: send less at once");
     if (!has_room_for(w, q, j))
-        return fault_set(f, ERR_OVERLOADED, "", "too many requests wait for the store already");
+        return fault_set(f, ERR_OVERLOADED, "",
+                         "too many requests wait for the store: try again later");
     unsigned writing_s = q == QUEUE_WRITER ? work_writing_seconds(w) : 0;
     if (writing_s >= WRITING_SECONDS_MAX)
-        return fault_set(f, ERR_STORE_UNAVAILABLE, "",
-                         "the store has not taken a change for %u s, and no more may wait for it",
-                         writing_s);
+        return fault_set(
+            f, ERR_STORE_UNAVAILABLE, "",
+            "the store has not taken a change for %u s: further changes are refused until it does",
+            writing_s);
     return ERR_OK;
-}
-
-void job_send(struct job *j, struct http_exchange *x, enum job_queue q)
-{
-    struct platform *p = j->platform;
-    struct fault f;
-    if (judge_queue(j, q, &f) != ERR_OK) {
-        job_destroy(j);
-        platform_refuse(p, x, &f);
-        return;
-    }
-    j->token = http_defer(x);
-    j->has_token = true;
-    check(job_queue(j, q));
-}
-
-void job_send_on(struct job *j, enum job_queue q)
-{
-    struct fault f;
-    enum err err = judge_queue(j, q, &f);
-    if (err == ERR_OK)
-        check(job_queue(j, q));
-    else
-        job_refuse(j, err, f.text);
-}
-
-void job_send_if(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
-{
-    if (platform_failed(j->platform, x, err, &j->fault))
-        job_destroy(j);
-    else
-        job_send(j, x, q);
 }

@@ -1,5 +1,5 @@
-/* approved.c - what people have let through already, and whether that is still what is asked. */
-#include "policy/ballot.h"
+/* approved.c - whether an approval still meets what a rule requires, or a whole review. */
+#include "policy/evaluation.h"
 
 static bool has_word(const struct str *list, size_t count, struct str word)
 {
@@ -8,8 +8,9 @@ static bool has_word(const struct str *list, size_t count, struct str word)
     return false;
 }
 
-/* Whether whoever meets `r` meets the terms too. */
-static bool requirement_covers(const struct policy_requirement *r, const struct review_terms *t)
+/* Whether the people who meet `r` also meet `t`. */
+static bool requirement_covers(const struct policy_requirement *r,
+                               const struct policy_requirement *t)
 {
     if (r->approvals < t->approvals) return false;
     if (t->by_count == 0) return true;
@@ -18,32 +19,52 @@ static bool requirement_covers(const struct policy_requirement *r, const struct 
     return r->by_count > 0;
 }
 
-/* Whoever approved has met every requirement of the review. Where one of them is as strict
- * as what the rule asks now, that is met as well; where the rule has become stricter since,
- * it has to be asked anew. */
+static bool is_met(const struct policy_requirement *met, size_t count,
+                   const struct policy_requirement *asked)
+{
+    for (size_t i = 0; i < count; i++)
+        if (requirement_covers(&met[i], asked)) return true;
+    return false;
+}
+
+/* The people who approved met every requirement of the review. If one of these is as strict as the
+ * rule's present requirement, the rule's is met as well. If the rule has become stricter since, a
+ * new review is needed. */
 static bool terms_are_met(const struct policy_request *q, const struct review_terms *t)
 {
-    if (q->met == NULL) return true;
-    for (size_t i = 0; i < q->met_count; i++)
-        if (requirement_covers(&q->met[i], t)) return true;
+    const struct policy_requirement asked = {
+        .approvals = t->approvals, .by = t->by, .by_count = t->by_count};
+    return q->met == NULL || is_met(q->met, q->met_count, &asked);
+}
+
+static bool has_vote(const struct policy_vote *list, size_t count, const struct policy_vote *vote)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].kind == vote->kind && str_equal(list[i].rule_id, vote->rule_id) &&
+            str_equal(list[i].policy_name, vote->policy_name))
+            return true;
     return false;
 }
 
 bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
                  const struct rule *rule)
 {
-    for (size_t i = 0; i < q->approved_count; i++) {
-        const struct policy_vote *v = &q->approved[i];
-        if (v->kind == kind && str_equal(v->rule_id, rule->id) &&
-            str_equal(v->policy_name, rule->document->name))
-            return terms_are_met(q, &rule->review);
-    }
-    return false;
+    const struct policy_vote vote = {
+        .kind = kind, .policy_name = rule->document->name, .rule_id = rule->id};
+    return has_vote(q->approved, q->approved_count, &vote) && terms_are_met(q, &rule->review);
 }
 
-/* Who was asked may let a request over a limit through, but only where asking is
- * what the limit says now. */
-bool limit_is_lifted(const struct ballot *b, const struct set_rule *r)
+bool policy_approval_covers(const struct policy_approval *a, const struct policy_review *asks)
+{
+    for (size_t i = 0; i < asks->vote_count; i++)
+        if (!has_vote(a->votes, a->vote_count, &asks->votes[i])) return false;
+    for (size_t i = 0; i < asks->requirement_count; i++)
+        if (!is_met(a->met, a->met_count, &asks->requirements[i])) return false;
+    return asks->vote_count > 0 && asks->requirement_count > 0;
+}
+
+/* An approval lets a request pass a limit only if the limit's `over` is human_review now. */
+bool limit_is_lifted(const struct evaluation *b, const struct set_rule *r)
 {
     return r->has_limit && r->rule->limit->over == VERDICT_HUMAN_REVIEW &&
            is_approved(b->request, VOTE_LIMIT, r->rule);

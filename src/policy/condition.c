@@ -1,11 +1,11 @@
 #include "policy/condition.h"
 
-#include "policy/ballot.h"
+#include "policy/evaluation.h"
 #include "policy/mask.h"
 
 /* ---- at load ---- */
 
-/* In the document's own columns where the expression stands there as it was read. */
+/* In columns of the document, if the document has the expression exactly as it was read. */
 static void complain_of(struct reader *r, const struct value *v, size_t before,
                         const struct cel_problem *p)
 {
@@ -67,7 +67,7 @@ static bool is_raw(struct str text, size_t at)
     return false;
 }
 
-/* Behind the string that begins with the quote at `at`, or the end of the text. */
+/* The position after the string that begins with the quote at `at`, or the end of the text. */
 static size_t string_end(struct str text, size_t at)
 {
     char quote = text.bytes[at], three[3] = {quote, quote, quote};
@@ -82,7 +82,7 @@ static size_t string_end(struct str text, size_t at)
     return text.size;
 }
 
-/* Behind `${`: where the `}` is that closes it; braces and strings within are CEL's own. */
+/* The position of the `}` that closes the `${` before. Braces and strings within belong to CEL. */
 static size_t expression_end(struct str text)
 {
     unsigned depth = 0;
@@ -99,7 +99,7 @@ static size_t expression_end(struct str text)
     return text.size;
 }
 
-/* A text on its way to a template: its bytes without escapes, cut where expressions stand. */
+/* A text that becomes a template: its bytes without escapes, cut at the expressions. */
 struct template_reading {
     struct reader *reader;
     const struct value *value;
@@ -107,7 +107,7 @@ struct template_reading {
     struct template_part parts[TEMPLATE_PARTS_MAX];
     size_t count;
     char *bytes;
-    size_t size, begin; /* of `bytes`; where the literal in hand begins */
+    size_t size, begin; /* of `bytes`; the beginning of the current literal */
 };
 
 static void end_literal(struct template_reading *t)
@@ -118,7 +118,7 @@ static void end_literal(struct template_reading *t)
     t->begin = t->size;
 }
 
-/* The expression that stands at *at, behind its `${`; *at goes behind its `}`. False: told. */
+/* The expression at *at, after its `${`; *at moves after its `}`. False: a problem was added. */
 static bool take_expression(struct template_reading *t, size_t *at)
 {
     struct str rest = str_skip(t->text, *at);
@@ -165,7 +165,7 @@ bool read_template(struct reader *r, const struct value *v, struct str text, str
     *ret_plain = str_of(t.bytes, t.size);
     *ret_parts = NULL;
     *ret_count = 0;
-    if (t.count == 0) return true; /* no expression: a text like any other */
+    if (t.count == 0) return true; /* no expression: an ordinary text */
     end_literal(&t);
     struct template_part *kept = reader_take(r, t.count * sizeof *kept);
     if (kept == NULL) return false;
@@ -177,7 +177,7 @@ bool read_template(struct reader *r, const struct value *v, struct str text, str
 
 /* ---- the variables of a request ---- */
 
-static struct json *member_new(struct ballot *b, struct json *object, struct str key)
+static struct json *member_new(struct evaluation *b, struct json *object, struct str key)
 {
     struct json *m = arena_new(b->arena, struct json);
     if (m == NULL) {
@@ -191,7 +191,7 @@ static struct json *member_new(struct ballot *b, struct json *object, struct str
     return m;
 }
 
-static void put_text(struct ballot *b, struct json *object, struct str key, struct str text)
+static void put_text(struct evaluation *b, struct json *object, struct str key, struct str text)
 {
     struct json *m = str_is_absent(text) ? NULL : member_new(b, object, key);
     if (m == NULL) return;
@@ -199,17 +199,18 @@ static void put_text(struct ballot *b, struct json *object, struct str key, stru
     m->string = text;
 }
 
-static void put_tree(struct ballot *b, struct json *object, struct str key, const struct json *v)
+static void put_tree(struct evaluation *b, struct json *object, struct str key,
+                     const struct json *v)
 {
     struct json *m = v == NULL ? NULL : member_new(b, object, key);
     if (m == NULL) return;
     struct json *next = m->next;
-    *m = *v; /* its children are shared: nobody changes them */
+    *m = *v; /* its children are shared, and never changed */
     m->key = key;
     m->next = next;
 }
 
-static struct json *object_new(struct ballot *b)
+static struct json *object_new(struct evaluation *b)
 {
     struct json *object = arena_new(b->arena, struct json);
     if (object == NULL)
@@ -219,7 +220,7 @@ static struct json *object_new(struct ballot *b)
     return object;
 }
 
-static void put_scope(struct ballot *b, struct json *object)
+static void put_scope(struct evaluation *b, struct json *object)
 {
     const struct policy_request *q = b->request;
     struct json *list = q->has_scope ? member_new(b, object, STR("scope")) : NULL;
@@ -240,8 +241,8 @@ static void put_scope(struct ballot *b, struct json *object)
     }
 }
 
-/* What an approval would be bound to, as one map. */
-static struct json *request_object(struct ballot *b)
+/* The values that an approval is bound to, as one map. */
+static struct json *request_object(struct evaluation *b)
 {
     const struct policy_request *q = b->request;
     struct json *object = object_new(b);
@@ -259,7 +260,7 @@ static struct json *request_object(struct ballot *b)
     return object;
 }
 
-static const struct json *context_object(struct ballot *b)
+static const struct json *context_object(struct evaluation *b)
 {
     const struct json *context = b->request->context;
     if (context == NULL || context->type == JSON_OBJECT) return context;
@@ -270,8 +271,8 @@ static const struct json *context_object(struct ballot *b)
 
 static struct str present(struct str text) { return str_is_absent(text) ? STR("") : text; }
 
-/* The people's roles; agents have none. */
-static struct cel_value roles_value(struct ballot *b, bool folds)
+/* The roles of people; agents have none. */
+static struct cel_value roles_value(struct evaluation *b, bool folds)
 {
     if (b->request->kind != SUBJECT_USER || !roles_find(b)) return cel_of_strs(NULL, 0);
     const bool *has = folds ? b->roles_folding : b->roles_exact;
@@ -283,10 +284,10 @@ static struct cel_value roles_value(struct ballot *b, bool folds)
     return cel_of_strs(names, count);
 }
 
-/* Behind the variables: both values of `roles`. */
+/* After the variables: both values of `roles`. */
 enum { ROLES_EXACT = CEL_POLICY_VARIABLES, ROLES_FOLDING, ALL_VARIABLES };
 
-static bool variables_make(struct ballot *b)
+static bool variables_make(struct evaluation *b)
 {
     const struct policy_request *q = b->request;
     if (b->variables != NULL) return true;
@@ -306,8 +307,8 @@ static bool variables_make(struct ballot *b)
     return !b->failed;
 }
 
-/* The two that cost something are made when a program reads them. */
-static bool variables_complete(struct ballot *b, const struct cel_program *program, bool folds)
+/* The two expensive variables are made when a program reads them. */
+static bool variables_complete(struct evaluation *b, const struct cel_program *program, bool folds)
 {
     if (!variables_make(b)) return false;
     struct cel_value *v = b->variables;
@@ -320,24 +321,24 @@ static bool variables_complete(struct ballot *b, const struct cel_program *progr
     return !b->failed;
 }
 
-bool condition_has_two_answers(struct ballot *b, const struct condition *c)
+bool condition_has_two_answers(struct evaluation *b, const struct condition *c)
 {
     return c->folds && b->request->kind == SUBJECT_USER &&
            cel_program_reads(c->program, CEL_ROLES) && roles_find(b) && b->roles_differ;
 }
 
-static enum condition_result holds_as(struct ballot *b, const struct condition *c, bool folds,
+static enum condition_result holds_as(struct evaluation *b, const struct condition *c, bool folds,
                                       struct str *ret_why);
 
-/* ---- what is told of it ---- */
+/* ---- texts of failures ---- */
 
 static bool hides(void *context, const struct str *segments, size_t count)
 {
-    const struct ballot *b = context;
+    const struct evaluation *b = context;
     return mask_hides(b->set, segments, count);
 }
 
-static struct cel_tracing tracing_of(struct ballot *b)
+static struct cel_tracing tracing_of(struct evaluation *b)
 {
     return (struct cel_tracing){.environment = cel_policy_environment(),
                                 .variables = b->variables,
@@ -347,7 +348,7 @@ static struct cel_tracing tracing_of(struct ballot *b)
                                 .runs_left = &b->trace_runs};
 }
 
-bool condition_trace(struct ballot *b, const struct condition *c, struct cel_trace *ret)
+bool condition_trace(struct evaluation *b, const struct condition *c, struct cel_trace *ret)
 {
     bool exactly = condition_has_two_answers(b, c) && holds_as(b, c, true, NULL) == CONDITION_FALSE;
     if (!variables_complete(b, c->program, c->folds && !exactly)) return false;
@@ -355,16 +356,16 @@ bool condition_trace(struct ballot *b, const struct condition *c, struct cel_tra
     return cel_trace(&tracing, c->text, ret);
 }
 
-bool condition_reads_hidden(struct ballot *b, const struct condition *c)
+bool condition_reads_hidden(struct evaluation *b, const struct condition *c)
 {
     struct cel_tracing tracing = tracing_of(b);
     return b->set->mask_count > 0 && cel_reads_hidden(&tracing, c->text);
 }
 
-/* A failure may name a value of the request ("cannot be read as that: 4111"), and what is
- * told of it is recorded. A missing field's name is the policy's own word: the usual case,
- * told without a second look. */
-static bool may_name_masked(struct ballot *b, const struct condition *c, struct cel_value error)
+/* A failure's text is recorded, and may have a value of the request ("cannot be read as that:
+ * 4111"), which may be masked. The usual case, a missing field, has only a name of the policy, so
+ * it needs no check. */
+static bool may_name_masked(struct evaluation *b, const struct condition *c, struct cel_value error)
 {
     bool names_field = error.form == CEL_FAULT_KEY && !cel_program_looks_up(c->program);
     return !names_field && condition_reads_hidden(b, c);
@@ -372,23 +373,24 @@ static bool may_name_masked(struct ballot *b, const struct condition *c, struct 
 
 /* ---- with a request ---- */
 
-/* Within what the decision has left. */
-static bool run_paid(struct ballot *b, const struct condition *c, struct cel_value *ret)
+/* Within the rest of the decision's budget. */
+static bool run_paid(struct evaluation *b, const struct condition *c, struct cel_value *ret)
 {
-    uint64_t left = DECISION_COST_MAX - b->spent[b->purse];
+    uint64_t left = DECISION_COST_MAX - b->spent[b->budget];
     struct cel_limits limits = {.cost = left < CONDITION_COST_MAX ? left : CONDITION_COST_MAX,
                                 .ret_cost_left = &left};
     *ret = (struct cel_value){.kind = CEL_ERROR, .form = CEL_FAULT_COST};
     bool good = limits.cost > 0 && cel_run(c->program, b->variables, b->arena, &limits, ret);
-    b->spent[b->purse] += limits.cost - left;
+    b->spent[b->budget] += limits.cost - left;
+    if (!good && ret->form == CEL_FAULT_MEMORY && !b->arena->overflow) arena_starve(b->arena);
     b->is_unpaid |= !good && ret->form == CEL_FAULT_COST;
     if (!good && limits.cost < CONDITION_COST_MAX && ret->form == CEL_FAULT_COST)
-        b->exhausted[b->purse] = true;
+        b->exhausted[b->budget] = true;
     return good;
 }
 
-static bool value_as(struct ballot *b, const struct condition *c, bool folds, struct cel_value *ret,
-                     struct str *ret_why)
+static bool value_as(struct evaluation *b, const struct condition *c, bool folds,
+                     struct cel_value *ret, struct str *ret_why)
 {
     if (!variables_complete(b, c->program, folds)) {
         if (ret_why != NULL) *ret_why = STR("there is not enough memory");
@@ -396,7 +398,7 @@ static bool value_as(struct ballot *b, const struct condition *c, bool folds, st
     }
     if (run_paid(b, c, ret)) return true;
     if (ret_why == NULL) return false;
-    if (b->exhausted[b->purse]) {
+    if (b->exhausted[b->budget]) {
         *ret_why = STR("the conditions together have cost what one decision may");
         return false;
     }
@@ -412,29 +414,29 @@ static bool value_as(struct ballot *b, const struct condition *c, bool folds, st
     return false;
 }
 
-bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret,
+bool condition_value(struct evaluation *b, const struct condition *c, struct cel_value *ret,
                      struct str *ret_why)
 {
     return value_as(b, c, c->folds, ret, ret_why);
 }
 
-bool condition_value_exactly(struct ballot *b, const struct condition *c, struct cel_value *ret)
+bool condition_value_exactly(struct evaluation *b, const struct condition *c, struct cel_value *ret)
 {
     return value_as(b, c, false, ret, NULL);
 }
 
-static enum condition_result holds_as(struct ballot *b, const struct condition *c, bool folds,
+static enum condition_result holds_as(struct evaluation *b, const struct condition *c, bool folds,
                                       struct str *ret_why)
 {
     struct cel_value value;
     if (!value_as(b, c, folds, &value, ret_why)) return CONDITION_FAILED;
     if (value.kind == CEL_BOOL) return value.boolean ? CONDITION_TRUE : CONDITION_FALSE;
-    /* what the checker let pass as dyn */
+    /* the checker lets dyn pass */
     if (ret_why != NULL) *ret_why = STR("its value is not true or false");
     return CONDITION_FAILED;
 }
 
-enum condition_result condition_holds(struct ballot *b, const struct condition *c,
+enum condition_result condition_holds(struct evaluation *b, const struct condition *c,
                                       struct str *ret_why)
 {
     enum condition_result result = holds_as(b, c, c->folds, ret_why);
@@ -444,11 +446,11 @@ enum condition_result condition_holds(struct ballot *b, const struct condition *
 
 /* ---- safe arguments ---- */
 
-/* They are a member of the event that records them, which is read again with that depth. */
+/* They are a member of the recorded event, which is parsed again with this depth. */
 enum { TEMPLATE_TEXT_MAX = 32 << 10, SAFE_ARGS_DEPTH = LIMIT_JSON_DEPTH - 1 };
 
-/* `depth`: how many levels it may have. */
-static bool value_json(struct ballot *b, struct cel_value v, unsigned depth, struct json **ret,
+/* `depth`: the most levels that it may have. */
+static bool value_json(struct evaluation *b, struct cel_value v, unsigned depth, struct json **ret,
                        struct str *ret_why)
 {
     enum err err = cel_to_json(v, depth, b->arena, ret);
@@ -459,7 +461,7 @@ static bool value_json(struct ballot *b, struct cel_value v, unsigned depth, str
     return false;
 }
 
-/* What its JSON has at least; a text may be longer where it needs escapes, and a number. */
+/* The least size of its JSON. A text with escapes, or a number, may be longer. */
 static size_t least_bytes(const struct json *v)
 {
     size_t size = v->type == JSON_STRING ? v->string.size + 2 : 1;
@@ -468,8 +470,8 @@ static size_t least_bytes(const struct json *v)
     return size;
 }
 
-/* Several parts make one text: strings as they are, all else as JSON. */
-static bool template_text(struct ballot *b, const struct template *t, struct str *ret,
+/* Joins several parts to one text: strings unchanged, other values as JSON. */
+static bool template_text(struct evaluation *b, const struct template *t, struct str *ret,
                           struct str *ret_why)
 {
     struct buf out;
@@ -489,6 +491,7 @@ static bool template_text(struct ballot *b, const struct template *t, struct str
         else if (good)
             json_put_canonical(&out, json);
     }
+    if (out.starved) arena_starve(b->arena);
     if (good && out.overflow) {
         *ret_why = STR("its text is too long");
         good = false;
@@ -506,8 +509,8 @@ static const struct template *template_at(const struct rule *rule, const struct 
     return NULL;
 }
 
-/* `depth`: how many levels there may be from here on; a document has fewer of its own. */
-static struct json *filled(struct ballot *b, const struct rule *rule, const struct json *v,
+/* `depth`: the most levels from here on; a document itself has fewer. */
+static struct json *filled(struct evaluation *b, const struct rule *rule, const struct json *v,
                            unsigned depth, struct str *ret_why)
 {
     struct json *copy = NULL;
@@ -541,7 +544,7 @@ static struct json *filled(struct ballot *b, const struct rule *rule, const stru
     return copy;
 }
 
-const struct json *template_args(struct ballot *b, const struct rule *rule, struct str *ret_why)
+const struct json *template_args(struct evaluation *b, const struct rule *rule, struct str *ret_why)
 {
     *ret_why = STR("there is not enough memory");
     if (rule->templates == NULL) return rule->safe_args;
@@ -551,15 +554,15 @@ const struct json *template_args(struct ballot *b, const struct rule *rule, stru
     return NULL;
 }
 
-static bool template_reads_hidden(struct ballot *b, const struct template *t)
+static bool template_reads_hidden(struct evaluation *b, const struct template *t)
 {
     for (size_t i = 0; i < t->count; i++)
         if (t->parts[i].value != NULL && condition_reads_hidden(b, t->parts[i].value)) return true;
     return false;
 }
 
-/* `v`: as the document has it; `args`: filled. What an expression gave is not looked into. */
-static struct json *told(struct ballot *b, const struct rule *rule, const struct json *v,
+/* `v`: as in the document; `args`: with the results. The results themselves are not searched. */
+static struct json *told(struct evaluation *b, const struct rule *rule, const struct json *v,
                          const struct json *args)
 {
     struct json *copy = arena_new(b->arena, struct json);
@@ -582,7 +585,8 @@ static struct json *told(struct ballot *b, const struct rule *rule, const struct
     return copy;
 }
 
-const struct json *template_told(struct ballot *b, const struct rule *rule, const struct json *args)
+const struct json *template_told(struct evaluation *b, const struct rule *rule,
+                                 const struct json *args)
 {
     return told(b, rule, rule->safe_args, args);
 }
@@ -590,7 +594,7 @@ const struct json *template_told(struct ballot *b, const struct rule *rule, cons
 bool templates_read_hidden(const struct policy_set *s, const struct rule *rule)
 {
     if (rule->templates == NULL) return false;
-    struct ballot b = {.set = s};
+    struct evaluation b = {.set = s};
     for (const struct template *t = rule->templates; t != NULL; t = t->next)
         if (template_reads_hidden(&b, t)) return true;
     return false;

@@ -1,17 +1,17 @@
-/* coverage.c - which rules no test has ever met.
+/* coverage.c - finds the rules that no test meets.
  *
  * A test meets a rule that applies to its request: the selectors match and the condition is true,
- * or fails in the way that makes the rule apply. Whether its vote decided does not matter, since an
- * allow beside a deny has been looked at as well. A request outside its own scope meets none, and
- * the safe call of a compute is the rule's own doing. Each rule is asked until one test has met it,
- * and all of it may cost as much as running the tests; where that is spent, the rules that are left
- * are told as not known. */
+ * or fails in the way that makes the rule apply. The rule's vote need not decide, because an allow
+ * beside a deny was evaluated as well. A request outside its own scope meets no rule, and neither
+ * does the safe call of a compute. Each rule is evaluated until one test meets it. All of it may
+ * cost as much as running the tests; when that is spent, the rest of the rules is reported as not
+ * known. */
 #include "base/limits.h"
 #include "policy/condition.h"
-#include "policy/ballot.h"
+#include "policy/evaluation.h"
 #include "policy/set.h"
 
-static bool applies(struct ballot *b, const struct set_rule *r)
+static bool applies(struct evaluation *b, const struct set_rule *r)
 {
     const struct rule *rule = r->rule;
     if (!rule_matches_action(b, rule) || !rule_matches_subject(b, r) ||
@@ -25,18 +25,18 @@ static bool applies(struct ballot *b, const struct set_rule *r)
 
 enum { LOOK_COST = 5 }; /* at a rule's selectors */
 
-/* Marks the rules that apply to one test's request; what it cost. It ends where `most` is spent. */
+/* Marks the rules that apply to one test's request; returns the cost. Ends when `most` is spent. */
 static uint64_t mark(const struct policy_set *set, const struct policy_request *q,
                      struct arena *arena, bool *met, uint64_t most)
 {
     uint64_t cost = 0;
     struct name action, subject, resource;
-    struct ballot b = {.set = set,
-                       .request = q,
-                       .arena = arena,
-                       .action = &action,
-                       .subject = &subject,
-                       .resource = &resource};
+    struct evaluation b = {.set = set,
+                           .request = q,
+                           .arena = arena,
+                           .action = &action,
+                           .subject = &subject,
+                           .resource = &resource};
     struct policy_outcome outcome;
     if (q->has_scope) {
         policy_evaluate(set, q, arena, NULL, &outcome);
@@ -46,14 +46,14 @@ static uint64_t mark(const struct policy_set *set, const struct policy_request *
     if (!name_prepare(&action, q->action, arena) ||
         !name_prepare(&subject, q->kind == SUBJECT_USER ? q->user : q->actor, arena))
         return cost;
-    for (size_t i = 0; i < set->rule_count && cost + b.spent[b.purse] <= most; i++) {
+    for (size_t i = 0; i < set->rule_count && cost + b.spent[b.budget] <= most; i++) {
         const struct set_rule *r = &set->rules[i];
         size_t index = (size_t)(r->rule - r->rule->document->rules);
         if (met[index]) continue;
         met[index] = applies(&b, r);
         cost += LOOK_COST;
     }
-    return cost + b.spent[b.purse];
+    return cost + b.spent[b.budget];
 }
 
 /* False: some tests were not looked at. */
@@ -76,13 +76,13 @@ size_t policy_document_unmatched(const struct policy_document *d,
 {
     struct policy_set *set = NULL;
     struct arena arena;
-    /* A set counts its references; the document itself is not changed by that. */
+    /* A set changes the reference count only, not the document. */
     struct policy_set_entry entry = {.document = (struct policy_document *)(uintptr_t)d,
                                      .version = 1};
     arena_init(&arena, 4096, 1 << 20);
     bool *met = arena_array(&arena, bool, d->rule_count + 1);
     bool all = true;
-    /* Where memory runs out no rule counts as met. */
+    /* If memory runs out, no rule counts as met. */
     if (d->test_count > 0 && met != NULL && set_build(&entry, 1, true, &set) == ERR_OK)
         all = mark_all(d, set, met);
     size_t count = 0;

@@ -1,8 +1,8 @@
-/* document.h - inside of the room: what a loaded document is made of.
+/* document.h - inside of the room: the structure of a loaded document.
  *
- * Everything a document holds lies in its own arena and never changes after policy_load(), so
- * any number of sets and threads share it. What depends on the other documents of a tenant (who
- * has which role, the index) is in the set, not here. */
+ * Everything in a document lies in its own arena and never changes after policy_load(), so any
+ * number of sets and threads share it. The parts that depend on the tenant's other documents (the
+ * members of roles, the index) are in the set. */
 #ifndef POLICY_DOCUMENT_H
 #define POLICY_DOCUMENT_H
 
@@ -27,8 +27,11 @@ enum {
     MASKS_MAX = 200,
     MASK_SEGMENTS_MAX = 16,
     TESTS_MAX = 1000,
+    GIVEN_MAX = 100,          /* of one test */
+    GIVEN_TIMES_MAX = 100000, /* each */
     APPROVALS_MAX = 16,
     REVIEW_ROLES_MAX = 16,
+    REVIEW_CHANNELS_MAX = 8, /* of one rule */
     LIMIT_COUNT_MAX = 1000000000,
     LIMIT_SUM_CHARACTERS = 200, /* of the path */
     LIMIT_SUM_SEGMENTS = 16,
@@ -36,19 +39,22 @@ enum {
     RULE_ID_MAX = 64,
 };
 
-/* Where a pattern that somebody should be asked about stands in the document. */
+#define APPROVAL_MS_MAX UINT64_C(86400000) /* 24 h */
+#define REVIEW_MS_MAX (30 * APPROVAL_MS_MAX)
+
+/* The position in the document of a pattern that lint may warn about. */
 struct glob_place {
     struct glob_place *next;
     size_t index; /* as listed */
     unsigned line, column;
 };
 
-/* One selector: any of its patterns will do. No patterns: the rule does not have it. */
+/* One selector: it matches if any of its patterns does. No patterns: the rule does not have it. */
 struct selector {
     struct glob *globs;
     size_t count;
-    const struct index *index; /* of the patterns' numbers; NULL: few, look at each */
-    /* As read; sets' own copies have none: those that match nothing, and the first bare `*`. */
+    const struct index *index; /* of the patterns' numbers; NULL: few patterns, each is compared */
+    /* Patterns that match nothing, and the first bare `*`. The copies of sets have none. */
     const struct glob_place *vain, *star;
 };
 
@@ -64,12 +70,15 @@ struct review_terms {
     struct str *by;
     size_t by_count;
     struct str by_text; /* "finance, support" */
+    struct str *notify; /* names of channels that a new review is announced to */
+    size_t notify_count;
+    uint64_t remind_ms; /* 0: no reminder */
 };
 
 struct condition; /* condition.h */
 struct template;
 
-/* How much of what a rule applies to is let through, for whom, in how long a time. */
+/* A rule's limit: how often, or up to which sum, it lets requests through in a window. */
 struct limit_terms {
     enum limit_per per;
     uint64_t window_ms;
@@ -84,7 +93,7 @@ struct limit_terms {
     struct str told;   /* "30 and a sum of args.amount of 5000 per actor in 1h", for reasons */
 };
 
-/* What every decision tells of its rule, side by side: a cache line or two for one look. */
+/* The values that every decision copies from its rule, in one or two cache lines. */
 struct rule_told {
     uint32_t id_size, reason_size;
     char bytes[]; /* the id, then the reason, each with a NUL behind it */
@@ -98,14 +107,14 @@ static inline struct str told_reason(const struct rule_told *t)
 }
 
 struct rule {
-    struct str id; /* in `told` */
+    struct str id; /* in the struct above */
     enum verdict decision;
     bool folds;         /* deny and human_review ignore ASCII case */
     bool names_subject; /* has agents, users or roles */
     struct selector agents, users, actions, resources;
     struct str *roles;
     size_t role_count;
-    struct str reason; /* the author's, or one made at load; in `told` */
+    struct str reason; /* the author's, or one made at load; in the struct above */
     const struct rule_told *told;
     const struct gate *gate; /* the rule's own or the document's; NULL: none */
     bool has_own_gate, has_review;
@@ -119,7 +128,7 @@ struct rule {
     unsigned line, column;
 };
 
-/* Patterns of people who have a role: one pair each, because a deny by role ignores case. */
+/* Patterns of the members of a role: a pair each, because a deny by role ignores case. */
 struct role_member {
     struct glob exact, folding;
 };
@@ -136,14 +145,22 @@ struct mask {
     unsigned line, column;
 };
 
+struct policy_given { /* a request before the tested one */
+    struct policy_request request;
+    unsigned times;
+};
+
 struct policy_test {
     struct policy_request request;
+    bool counts; /* it has `given`: limits are counted */
+    struct policy_given *given;
+    size_t given_count;
     enum verdict expect;
     struct str rule; /* absent: any */
     unsigned line, column;
 };
 
-/* What the reader noted for policy_lint(). */
+/* Warnings that the reader kept for policy_lint(). */
 struct doubt {
     const struct doubt *next;
     struct policy_problem problem;
@@ -165,23 +182,23 @@ struct policy_document {
     size_t rule_count;
     struct policy_test *tests;
     size_t test_count;
-    const struct doubt *doubts; /* the last first; of POLICY_PROBLEMS_MAX at most, */
+    const struct doubt *doubts; /* the last first; at most POLICY_PROBLEMS_MAX, */
     size_t doubt_count;         /* of so many */
-    /* The first of its tests that was not judged when it was loaded, since conditions cost more
-     * than they may; NULL: none. It is no reason not to load a document that is stored. */
+    /* The first of its tests that did not run to its end at load, because its conditions cost more
+     * than they may; NULL: none. A stored document loads in spite of it. */
     const struct policy_test_result *unpaid_test;
 };
 
 bool selector_match(const struct selector *s, const struct name *n, bool folds);
 
-/* Empty, with one owner; policy_document_release() ends it. NULL: memory ran out. */
+/* Empty, with one reference; free it with policy_document_release(). NULL: memory ran out. */
 struct policy_document *document_new(struct str name);
 
-/* Reads the tree into `d`; what is wrong goes to `problems`. */
+/* Reads the tree into `d`, and adds its errors to `problems`. */
 void document_read(struct policy_document *d, const struct node *root,
                    struct policy_problems *problems);
 
-/* Whether answers use this word where a rule's id would stand ("review:pending", "token:scope"). */
+/* Whether answers use this word in place of a rule's id ("review:pending", "token:scope"). */
 bool rule_id_is_reserved(struct str id);
 
 /* Runs all tests with this document alone, as if it were enforced. `each` gets every result.
@@ -190,8 +207,7 @@ bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
                         void (*each)(void *context, const struct policy_test_result *r),
                         void *context);
 
-/* A number as millionths: the fewest that are not less than it, or the most that are not more.
- * -1: negative, above AMOUNT_MAX, or no number. */
+/* A number in millionths, rounded up or down. -1: negative, above AMOUNT_MAX, or no number. */
 int64_t amount_round_up(double number);
 int64_t amount_round_down(double number);
 

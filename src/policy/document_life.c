@@ -1,4 +1,4 @@
-/* document_life.c - made once, then shared and never changed, and freed by whoever is the last. */
+/* document_life.c - reference counting of documents. The last reference frees the document. */
 #include "policy/document.h"
 
 #include <stdlib.h>

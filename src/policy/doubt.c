@@ -1,5 +1,5 @@
-/* doubt.c - see doubt.h. A table of looks, the first that fits speaks: what people know from shells,
- * regular expressions, SQL, .gitignore and other permission files. */
+/* doubt.c - see doubt.h. A table of checks, of which the first match gives the text. They cover
+ * habits from shells, regular expressions, SQL, .gitignore and other permission files. */
 #include "policy/doubt.h"
 
 enum { SHOWN = 40, MEANT_MAX = 120, CHOICES_MAX = 4 };
@@ -46,7 +46,7 @@ static void put_quoted(struct buf *out, struct str text)
     buf_put(out, cut.size < text.size ? STR("…\"") : STR("\""));
 }
 
-/* "only * is special, so "drop_?" is that very name", which the sentence goes on from. */
+/* The beginning of the sentence: "only * is special, so "drop_?" is that very name". */
 static void put_read(const struct look *l)
 {
     buf_put_literal(l->out, "only * is special, so ");
@@ -55,9 +55,9 @@ static void put_read(const struct look *l)
                                       : STR(" matches that very name and no other"));
 }
 
-/* ---- what was meant ---- */
+/* ---- the pattern that was probably meant ---- */
 
-/* [abc], {a,b} and ? become *, and runs of it one. */
+/* [abc], {a,b} and ? become *, and several * become one. */
 static void put_starred(struct buf *out, struct str text)
 {
     size_t before = out->size;
@@ -93,7 +93,7 @@ static bool put_choices(struct buf *out, struct str text)
     return true;
 }
 
-/* What a regular expression was to say: without its signs, and .* is *. */
+/* A regular expression as a pattern: without its operators, and with * for .* */
 static void put_unregexed(struct buf *out, struct str text)
 {
     size_t before = out->size;
@@ -109,7 +109,7 @@ static void put_unregexed(struct buf *out, struct str text)
     }
 }
 
-/* ---- looks ---- */
+/* ---- checks ---- */
 
 static bool look_blank(const struct look *l)
 {
@@ -138,7 +138,7 @@ static bool look_negated(const struct look *l)
     return true;
 }
 
-/* re:…, /…/, ^…$, \d, .+, and .* where a name would have no point. */
+/* re:…, /…/, ^…$, \d, .+, and .* where a name would have no dot. */
 static bool look_regex(const struct look *l)
 {
     static const struct str marks[] = {
@@ -165,7 +165,7 @@ static bool look_regex(const struct look *l)
     return true;
 }
 
-/* Bash(rm:*): the name of a tool and what it is asked to do. */
+/* Bash(rm:*): the name of a tool with its arguments. */
 static bool look_called(const struct look *l)
 {
     size_t open = str_find(l->text, '(');
@@ -179,8 +179,8 @@ static bool look_called(const struct look *l)
         return true;
     }
     buf_printf(l->out,
-               ": what a tool is asked to do is in args; write \"%.*s\" and "
-               "when: 'args.command.matches(r\"(?i)\\b%.*s\\b\")'",
+               ": arguments are in args; write \"%.*s\" and "
+               "when: 'shell(args.command).exists(c, c.name == \"%.*s\")' (all, in an allow)",
                STR_FORMAT(str_cut(tool, SHOWN)), (int)size, what.bytes);
     return true;
 }
@@ -208,7 +208,7 @@ static bool look_listed(const struct look *l)
     struct str rest = l->text, one;
     size_t comma = str_find(rest, ',');
     if (comma == rest.size) return false;
-    /* an id may have commas; that another resource follows is what one would see */
+    /* an id may have commas; only a second resource after the comma is suspicious */
     if (l->of == PATTERN_OF_RESOURCE && !has(str_skip(rest, comma), ':')) return false;
     put_quoted(l->out, l->text);
     buf_put_literal(l->out, " is one pattern, and its comma a part of the name; write each");
@@ -289,7 +289,7 @@ bool pattern_doubt(struct str pattern, enum pattern_of of, struct buf *out)
     static const char special[] = "!^\\$./=?%[]{}(),|\"'` ";
     size_t before = out->size;
     bool any = false;
-    /* nearly all have none of these */
+    /* nearly all patterns have none of these characters */
     for (size_t i = 0; i < pattern.size && !any; i++)
         any = (unsigned char)pattern.bytes[i] <= ' ' || strchr(special, pattern.bytes[i]) != NULL ||
               pattern.bytes[i] == ':';

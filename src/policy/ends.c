@@ -1,10 +1,10 @@
-/* ends.c - filing pieces by their hash, and asking for a text's beginnings. */
+/* ends.c - a hash table of pieces, and the search for the beginnings of a text. */
 #include "policy/ends.h"
 
 #include "base/check.h"
 
-/* FNV-1a (Fowler, Noll, Vo) a byte at a time, since any number of bytes may be asked about; its
- * plain multiplication leaves the upper bits of short texts alike, so they are mixed when asked. */
+/* FNV-1a (Fowler, Noll, Vo) byte by byte, because a search needs the hash of every beginning. Its
+ * multiplication leaves the upper bits of short texts alike, so a search mixes them. */
 static inline uint64_t hash_more(uint64_t hash, char byte)
 {
     return (hash ^ (unsigned char)byte) * 0x100000001B3u;
@@ -68,7 +68,7 @@ bool ends_build(struct ends *e, struct arena *arena, const struct end_key *keys,
     return true;
 }
 
-/* Goes on to the next length that the filter does not rule out; false: there is none. */
+/* Moves to the next length that the filter does not exclude; false: none. */
 static bool next_length(struct end_walk *w)
 {
     const struct ends *e = w->ends;

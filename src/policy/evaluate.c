@@ -1,9 +1,9 @@
 /* evaluate.c - one request, one set, one outcome.
  *
- *   scopes → votes of the rules the index proposes, each with its gate (ballot.c) → the strictest vote
+ *   scopes → votes of the rules the index proposes, each with its gate (evaluation.c) → the strictest vote
  *          → compute: votes on the safe call → outcome, with what it counts (limit.c), what people
  *            are asked (review.c), and what shadow documents would change */
-#include "policy/ballot.h"
+#include "policy/evaluation.h"
 
 #include "base/limits.h"
 #include "policy/condition.h"
@@ -24,34 +24,42 @@ static struct str kind_of(enum verdict v, bool gate)
 
 /* ---- from votes to an outcome ---- */
 
-/* What a tally comes to, before it is told to anyone. */
+/* The result of the votes, before it becomes an outcome. */
 struct result {
     enum verdict verdict;
-    uint32_t key;      /* the vote that decides, or NO_VOTE: default:deny */
-    bool unsafe;       /* a compute whose safe call is not permitted: deny */
-    struct str broken; /* or whose safe arguments cannot be made, and why; absent: they can */
+    uint32_t key;                 /* the vote that decides, or NO_VOTE: default:deny */
+    bool unsafe;                  /* a compute whose safe call is not permitted is a deny */
+    struct str broken;            /* why its safe arguments cannot be made; absent: they can */
     const struct json *safe_args; /* of a compute */
     uint32_t unsafe_key;          /* by this vote */
 };
 
-/* By what rule the safe arguments cannot be made, and why. */
+/* The rule whose safe arguments cannot be made, and the reason. */
 static struct result broken_compute(uint32_t key, struct str why)
 {
     return (struct result){.verdict = VERDICT_DENY, .key = key, .unsafe = true, .broken = why};
 }
 
-/* The safe call of the first compute vote is asked about once, as the same subject, on the same
- * resource; silence is consent here, because the compute rule has spoken for it.
+static const struct json *safe_args_of(struct evaluation *b, const struct rule *rule,
+                                       struct str *ret_why)
+{
+    const struct json *args = template_args(b, rule, ret_why);
+    if (b->request->unknowns != NULL) unknown_args(b, rule, args);
+    return args;
+}
+
+/* The safe call of the first compute vote is evaluated once, for the same subject and resource. If
+ * no rule votes on it, it is permitted, because the compute rule permits it.
  *
- * A compute whose safe call is not permitted counts as a deny beside a human_review, too: else a
- * gate that asks a person at a low confidence would be looser than the deny at a high one. (And
- * a person's approval could not make the call safe.) */
-static void check_safe_call(struct ballot *b, uint32_t key, struct result *r)
+ * A compute whose safe call is not permitted counts as a deny beside a human_review, too.
+ * Otherwise a gate with human_review at a low confidence would be looser than the deny at a high
+ * one, and an approval could not make the call safe. */
+static void check_safe_call(struct evaluation *b, uint32_t key, struct result *r)
 {
     const struct rule *rule = b->set->rules[key / 2].rule;
     struct name tool;
     struct str why;
-    const struct json *args = template_args(b, rule, &why);
+    const struct json *args = safe_args_of(b, rule, &why);
     if (args == NULL) {
         *r = broken_compute(key, why);
         return;
@@ -60,15 +68,15 @@ static void check_safe_call(struct ballot *b, uint32_t key, struct result *r)
     struct policy_request request = *b->request;
     request.action = rule->safe_tool;
     request.args = args;
-    request.approved_count = 0; /* people have approved what was asked for, not what replaces it */
-    struct ballot safe = *b;
+    request.approved_count = 0; /* an approval is for the requested call, not for its replacement */
+    struct evaluation safe = *b;
     safe.request = &request;
     safe.action = &tool;
     safe.action_ready = false;
     safe.variables = NULL; /* other arguments, other conditions */
     safe.approved = safe.limited = safe.broken = safe.computes =
-        (struct numbers){0}; /* not the safe call's, and not to b's lists */
-    ballot_take_votes(&safe);
+        (struct numbers){0}; /* not of the safe call, and not in b's lists */
+    evaluation_take_votes(&safe);
     memcpy(b->spent, safe.spent, sizeof b->spent);
     b->met = safe.met;
     memcpy(b->exhausted, safe.exhausted, sizeof b->exhausted);
@@ -80,21 +88,21 @@ static void check_safe_call(struct ballot *b, uint32_t key, struct result *r)
     b->confidence_used |= safe.confidence_used;
 }
 
-/* The others are not what is done instead; but one whose expressions cannot be evaluated is a deny,
- * as one whose condition cannot be is. */
-static void check_other_computes(struct ballot *b, uint32_t key, struct result *r)
+/* The other compute votes do not give the safe call. But if the expressions of one cannot be
+ * evaluated, it is a deny, like a compute whose condition cannot be evaluated. */
+static void check_other_computes(struct evaluation *b, uint32_t key, struct result *r)
 {
     struct str why;
     numbers_sort(&b->computes);
     for (uint32_t i = 0; i < b->computes.count && r->verdict != VERDICT_DENY; i++) {
         uint32_t number = b->computes.list[i];
         if (number == key / 2) continue;
-        if (template_args(b, b->set->rules[number].rule, &why) == NULL)
+        if (safe_args_of(b, b->set->rules[number].rule, &why) == NULL)
             *r = broken_compute(number * 2, why);
     }
 }
 
-static struct result result_of(struct ballot *b)
+static struct result result_of(struct evaluation *b)
 {
     const struct tally *t = &b->votes;
     struct result r = {.verdict = VERDICT_DENY, .key = NO_VOTE};
@@ -115,7 +123,7 @@ static void result_rule(const struct policy_set *s, const struct result *r,
         *ret_policy = (struct str){0};
         return;
     }
-    const struct set_rule *rule = &s->rules[r->key / 2]; /* of rule->rule nothing is needed */
+    const struct set_rule *rule = &s->rules[r->key / 2]; /* rule->rule is not needed */
     /* A compute that denies could not be evaluated, or its safe call is not permitted. */
     bool replaced =
         rule->decision == VERDICT_COMPUTE && r->verdict == VERDICT_DENY && (r->key & 1) == 0;
@@ -124,19 +132,19 @@ static void result_rule(const struct policy_set *s, const struct result *r,
     *ret_policy = s->documents[rule->document].document->name;
 }
 
-static bool is_broken(const struct ballot *b, uint32_t number)
+static bool is_broken(const struct evaluation *b, uint32_t number)
 {
     for (uint32_t i = 0; i < b->broken.count; i++)
         if (b->broken.list[i] == number) return true;
     return false;
 }
 
-static struct str silence_reason(struct ballot *b)
+static struct str silence_reason(struct evaluation *b)
 {
     struct str sentence = STR("No rule of any policy applies, so it is denied."), why;
     if (b->skipped == NO_RULE) return sentence;
     const struct rule *rule = b->set->rules[b->skipped].rule;
-    b->purse = PURSE_REST;
+    b->budget = BUDGET_REST;
     if (condition_holds(b, rule->when, &why) != CONDITION_FAILED) return sentence;
     struct str parts[] = {sentence, STR(" The condition of rule "),
                           rule->id, STR(" cannot be evaluated, so it does not apply: "),
@@ -144,13 +152,13 @@ static struct str silence_reason(struct ballot *b)
     return reason_sentence(b, parts, sizeof parts / sizeof parts[0]);
 }
 
-static struct str result_reason(struct ballot *b, const struct result *r)
+static struct str result_reason(struct evaluation *b, const struct result *r)
 {
     if (r->key == NO_VOTE) return silence_reason(b);
     const struct set_rule *decides = &b->set->rules[r->key / 2];
     const struct rule *rule = decides->rule;
     struct str why;
-    b->purse = PURSE_REST; /* that of a lower confidence may have another */
+    b->budget = BUDGET_REST; /* a lower confidence may give another reason */
     if (!str_is_absent(r->broken)) {
         struct str parts[] = {STR("The safe arguments of rule "), rule->id,
                               STR(" cannot be made, so it is denied: "), r->broken, STR(".")};
@@ -182,12 +190,12 @@ static struct str result_reason(struct ballot *b, const struct result *r)
     return r->key & 1 ? gate_reason(b, rule, r->verdict) : told_reason(decides->told);
 }
 
-/* What was approved is asked about again beside what is new: an approval of the new question alone
- * would leave the others open when it is used, and so on for ever. */
-static void outcome_reviewers(struct ballot *b, struct policy_outcome *o)
+/* A new review covers the approved votes again. Otherwise its approval would leave these open at
+ * the redemption, which would create yet another review, without an end. */
+static void outcome_reviewers(struct evaluation *b, struct policy_outcome *o)
 {
     struct numbers only = {.list = &b->reviewer, .count = 1};
-    if (b->several_reviewers) ballot_collect_reviewers(b);
+    if (b->several_reviewers) evaluation_collect_reviewers(b);
     const struct numbers *rules = b->several_reviewers ? &b->reviewers : &only;
     if (b->approved.count > 0) {
         for (uint32_t i = 0; i < rules->count; i++) numbers_add(b, &b->approved, rules->list[i]);
@@ -197,8 +205,9 @@ static void outcome_reviewers(struct ballot *b, struct policy_outcome *o)
     outcome_review(b, rules, &o->review);
 }
 
-/* Of an allow or a compute by `rule`: what it counts, and who has been asked for it already. */
-static void outcome_conditions(struct ballot *b, const struct rule *rule, struct policy_outcome *o)
+/* For an allow or a compute by `rule`: its limits, and the approvals that it already has. */
+static void outcome_conditions(struct evaluation *b, const struct rule *rule,
+                               struct policy_outcome *o)
 {
     if (b->limited.count > 0) outcome_limits(b, o);
     if (b->approved.count == 0) return;
@@ -210,35 +219,52 @@ static void outcome_conditions(struct ballot *b, const struct rule *rule, struct
     o->reason = reason_sentence(b, parts, sizeof parts / sizeof parts[0]);
 }
 
-static uint64_t cost_of(const struct ballot *b)
+static uint64_t cost_of(const struct evaluation *b)
 {
     uint64_t cost = RULE_COST * b->met;
-    for (size_t i = 0; i < PURSES; i++) cost += b->spent[i];
+    for (size_t i = 0; i < BUDGETS; i++) cost += b->spent[i];
     return cost;
 }
 
 static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_COMPUTE; }
 
-/* Of what is in force, for what only shadow documents would permit (by another safe call): nothing
- * has looked at the limits then, and nothing will. */
-static const struct policy_limit *limit_beside_shadow(struct ballot *b)
+/* The limits of a call that shadow documents would let through. Those in force are among them only if
+ * no other code checks them, because nothing is permitted (or another safe call). */
+static void limits_beside_shadow(struct evaluation *w, bool is_permitted,
+                                 struct policy_outcome *ret)
 {
-    struct policy_outcome o = {0};
-    if (b->limited.count > 0) outcome_limits(b, &o);
-    return limit_over_by_itself(&o);
+    struct policy_outcome all = {0};
+    *ret = (struct policy_outcome){0};
+    if (w->limited.count == 0) return;
+    outcome_limits(w, &all);
+    struct policy_limit *kept = arena_array(w->arena, struct policy_limit, all.limit_count);
+    if (kept == NULL) return;
+    ret->limits = kept;
+    for (size_t i = 0; i < all.limit_count; i++)
+        if (all.limits[i].is_shadow || !is_permitted) kept[ret->limit_count++] = all.limits[i];
 }
 
-/* A list that more may be added to, and the one it began as stays as it is. */
+static void count_for_shadow(struct evaluation *w, const struct policy_outcome *limits,
+                             struct policy_outcome *o)
+{
+    struct policy_limit *kept = arena_array(w->arena, struct policy_limit, limits->limit_count);
+    if (kept == NULL) return;
+    o->shadow_limits = kept;
+    for (size_t i = 0; i < limits->limit_count; i++)
+        if (limits->limits[i].is_shadow) kept[o->shadow_limit_count++] = limits->limits[i];
+}
+
+/* A copy of a list, so that additions do not change the original. */
 static struct numbers numbers_going_on(const struct numbers *n)
 {
     return (struct numbers){.list = n->list, .count = n->count, .room = n->count};
 }
 
-/* The ballot as it goes on with the votes of shadow documents. Names and roles that were prepared
- * are at hand; what is made from here on lies in memory that ends with it. */
-static struct ballot shadow_ballot(struct ballot *b)
+/* The evaluation that continues with the votes of shadow documents. It uses the prepared names and
+ * roles. Everything that it makes lies in memory of its own, freed at its end. */
+static struct evaluation shadow_evaluation(struct evaluation *b)
 {
-    struct ballot w = *b;
+    struct evaluation w = *b;
     w.indexes[0] = &b->set->shadow;
     w.variables = NULL;
     w.limited = numbers_going_on(&b->limited);
@@ -249,17 +275,19 @@ static struct ballot shadow_ballot(struct ballot *b)
     return w;
 }
 
-static void told_would_have(struct ballot *w, const struct result *enforced, const struct result *r,
-                            struct policy_outcome *o)
+static void told_would_have(struct evaluation *w, const struct result *enforced,
+                            const struct result *r, struct policy_outcome *o)
 {
     struct result would = *r;
-    const struct policy_limit *over =
-        permits(would.verdict) && !permits(enforced->verdict) ? limit_beside_shadow(w) : NULL;
+    struct policy_outcome limits = {0};
+    if (permits(would.verdict)) limits_beside_shadow(w, permits(enforced->verdict), &limits);
+    const struct policy_limit *over = limit_over_by_itself(&limits);
     if (over != NULL) would.verdict = over->over;
-    if (w->failed || w->arena->overflow || w->exhausted[PURSE_VOTES]) {
+    if (w->failed || w->arena->overflow || w->exhausted[BUDGET_VOTES]) {
         would = (struct result){.verdict = VERDICT_DENY, .key = NO_VOTE};
         over = NULL;
     }
+    if (permits(would.verdict) && limits.limit_count > 0) count_for_shadow(w, &limits, o);
     bool same_call = would.verdict != VERDICT_COMPUTE || would.key == enforced->key;
     if (would.verdict == enforced->verdict && same_call) return;
     o->has_would_have = true;
@@ -270,24 +298,27 @@ static void told_would_have(struct ballot *w, const struct result *enforced, con
     o->would_have_policy = over->policy_name;
 }
 
-/* After all that is enforced, with memory and purses of its own: where those end, that shows in
- * would_have and nowhere else. Gives what it cost. */
-static uint64_t outcome_shadow(struct ballot *b, const struct result *enforced,
+/* Runs after all enforced rules, with memory and budgets of its own. If these run out, only
+ * would_have shows it. Returns the cost. */
+static uint64_t outcome_shadow(struct evaluation *b, const struct result *enforced,
                                struct policy_outcome *o)
 {
     struct arena before = arena_begin_aside(b->arena, SHADOW_BYTES_MAX);
-    struct ballot w = shadow_ballot(b);
-    ballot_take_votes(&w);
+    struct evaluation w = shadow_evaluation(b);
+    evaluation_take_votes(&w);
     w.votes = tally_joined(&b->votes, &w.votes);
-    w.indexes[0] = &b->set->enforced; /* safe calls meet all rules */
+    w.indexes[0] = &b->set->enforced; /* all rules vote on safe calls */
     w.indexes[1] = &b->set->shadow;
     struct result r = result_of(&w);
     told_would_have(&w, enforced, &r, o);
-    arena_end_aside(b->arena, &before);
+    if (o->shadow_limit_count == 0)
+        arena_end_aside(b->arena, &before);
+    else if (!arena_keep_aside(b->arena, &before))
+        o->shadow_limit_count = 0;
     return cost_of(&w);
 }
 
-static void lifted_limits(struct ballot *b)
+static void lifted_limits(struct evaluation *b)
 {
     for (uint32_t i = 0; i < b->limited.count; i++) {
         uint32_t number = b->limited.list[i];
@@ -295,15 +326,15 @@ static void lifted_limits(struct ballot *b)
     }
 }
 
-/* Gives what shadow documents cost. */
-static uint64_t decide(struct ballot *b, struct policy_outcome *o)
+/* Returns the cost of shadow documents. */
+static uint64_t decide(struct evaluation *b, struct policy_outcome *o)
 {
-    ballot_take_votes(b);
+    evaluation_take_votes(b);
     struct result r = result_of(b);
     o->verdict = r.verdict;
     result_rule(b->set, &r, o->rule, &o->policy_name);
     o->reason = result_reason(b, &r);
-    b->purse = PURSE_VOTES;
+    b->budget = BUDGET_VOTES;
     if (r.key != NO_VOTE) {
         const struct set_rule *rule = &b->set->rules[r.key / 2];
         o->policy_version = b->set->documents[rule->document].version;
@@ -322,12 +353,12 @@ static uint64_t decide(struct ballot *b, struct policy_outcome *o)
         }
     }
     o->confidence_used = b->confidence_used;
-    bool fails = b->failed || b->arena->overflow || b->exhausted[PURSE_VOTES];
+    bool fails = b->failed || b->arena->overflow || b->exhausted[BUDGET_VOTES];
     return b->set->has_shadow && !fails ? outcome_shadow(b, &r, o) : 0;
 }
 
 /* A scope permits, so its patterns are exact. */
-static bool scope_covers(struct ballot *b, const struct str *scope, size_t count)
+static bool scope_covers(struct evaluation *b, const struct str *scope, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct glob g;
@@ -341,7 +372,7 @@ static bool scope_covers(struct ballot *b, const struct str *scope, size_t count
 }
 
 /* The request's scope narrows the token's: both have to cover the action. */
-static bool scopes_cover(struct ballot *b)
+static bool scopes_cover(struct evaluation *b)
 {
     const struct policy_request *q = b->request;
     return (!q->has_scope || scope_covers(b, q->scope, q->scope_count)) &&
@@ -354,14 +385,14 @@ static void evaluate(const struct policy_set *s, struct policy_memory *memory,
 {
     struct name action, subject, resource;
     uint64_t shadow_cost = 0;
-    struct ballot b = {.set = s,
-                       .indexes = {&s->enforced},
-                       .memory = memory,
-                       .request = request,
-                       .arena = arena,
-                       .action = &action,
-                       .subject = &subject,
-                       .resource = &resource};
+    struct evaluation b = {.set = s,
+                           .indexes = {&s->enforced},
+                           .memory = memory,
+                           .request = request,
+                           .arena = arena,
+                           .action = &action,
+                           .subject = &subject,
+                           .resource = &resource};
     outcome_clear(ret);
     if (s->closed_rule[0] != '\0') {
         memcpy(ret->rule, s->closed_rule, sizeof ret->rule);
@@ -379,7 +410,7 @@ static void evaluate(const struct policy_set *s, struct policy_memory *memory,
     } else {
         shadow_cost = decide(&b, ret);
     }
-    if (b.exhausted[PURSE_VOTES]) outcome_exhausted(ret);
+    if (b.exhausted[BUDGET_VOTES]) outcome_exhausted(ret);
     if (b.failed) outcome_failed(ret);
     const struct policy_limit *over = request->dry_run ? limit_over_by_itself(ret) : NULL;
     if (over != NULL) policy_over_limit(over, arena, ret);

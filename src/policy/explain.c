@@ -1,21 +1,22 @@
-/* explain.c - every rule of a tenant, and why it applies to a request or does not; and what is
- * lacking to an allow.
+/* explain.c - explains for every rule of a tenant why it applies to a request or not, and what
+ * would allow the request.
  *
- * Walks all rules, not what the index proposes: it is asked by people, who want to know why a
- * rule stayed silent. The outcome itself comes from the same evaluation as ever.
+ * It walks all rules, not only the candidates of the index, because people ask why a rule does not
+ * apply. The outcome itself comes from the normal evaluation.
  *
- * The nearest rule: of those that permit and are about this action, the one with the least that is
- * missing, where another subject is farther than another resource, and that farther than a
- * condition. What is masked in records is masked here too. */
+ * The nearest rule is the rule that permits this action and lacks the least. Another subject
+ * counts as farther than another resource, and that as farther than a condition. Values that are
+ * masked in records are masked here too. */
 #include "base/limits.h"
+#include "base/nearest.h"
 #include "policy/condition.h"
-#include "policy/ballot.h"
+#include "policy/evaluation.h"
 #include "policy/mask.h"
 #include "policy/problem.h"
 
 enum { PATTERNS_SHOWN = 8 };
 
-static struct str patterns_text(struct ballot *b, const struct selector *s)
+static struct str patterns_text(struct evaluation *b, const struct selector *s)
 {
     char text[512];
     struct buf out = buf_over(text, sizeof text);
@@ -27,8 +28,8 @@ static struct str patterns_text(struct ballot *b, const struct selector *s)
     return arena_copy(b->arena, buf_view(&out));
 }
 
-/* Of a name that a pattern with * would match but for one character: why it does not. */
-static struct str why_odd(struct ballot *b, struct str name, const struct selector *s)
+/* The reason if a pattern with * would match a name except for one character. */
+static struct str why_odd(struct evaluation *b, struct str name, const struct selector *s)
 {
     size_t at = 0;
     while (at < name.size && !glob_is_odd(str_of(name.bytes + at, 1))) at++;
@@ -45,7 +46,7 @@ static struct str why_odd(struct ballot *b, struct str name, const struct select
     return STR("");
 }
 
-static struct str mismatch(struct ballot *b, const char *selector, struct str name,
+static struct str mismatch(struct evaluation *b, const char *selector, struct str name,
                            const struct selector *s, bool folds)
 {
     struct str shown = patterns_text(b, s), why = folds ? STR("") : why_odd(b, name, s);
@@ -53,7 +54,7 @@ static struct str mismatch(struct ballot *b, const char *selector, struct str na
                         STR_FORMAT(shown), STR_FORMAT(why));
 }
 
-static struct str role_names(struct ballot *b, const struct rule *rule)
+static struct str role_names(struct evaluation *b, const struct rule *rule)
 {
     struct str list = STR("");
     for (size_t i = 0; i < rule->role_count && i < PATTERNS_SHOWN; i++)
@@ -62,7 +63,7 @@ static struct str role_names(struct ballot *b, const struct rule *rule)
     return list;
 }
 
-static struct str why_not_subject(struct ballot *b, const struct rule *rule)
+static struct str why_not_subject(struct evaluation *b, const struct rule *rule)
 {
     const struct policy_request *q = b->request;
     if (q->kind == SUBJECT_AGENT) {
@@ -77,7 +78,7 @@ static struct str why_not_subject(struct ballot *b, const struct rule *rule)
     return STR("the rule is for agents only");
 }
 
-static struct str why_not_resource(struct ballot *b, const struct rule *rule)
+static struct str why_not_resource(struct evaluation *b, const struct rule *rule)
 {
     if (str_is_absent(b->request->resource)) return STR("resources: the request names none");
     struct str shown = policy_resource_shown(b->set, b->request);
@@ -87,7 +88,7 @@ static struct str why_not_resource(struct ballot *b, const struct rule *rule)
 
 /* ---- what applies ---- */
 
-static struct str amount_text(struct ballot *b, int64_t millionths)
+static struct str amount_text(struct evaluation *b, int64_t millionths)
 {
     char text[40];
     struct buf out = buf_over(text, sizeof text);
@@ -95,14 +96,14 @@ static struct str amount_text(struct ballot *b, int64_t millionths)
     return arena_copy(b->arena, buf_view(&out));
 }
 
-static bool sum_is_hidden(struct ballot *b, const struct limit_terms *t)
+static bool sum_is_hidden(struct evaluation *b, const struct limit_terms *t)
 {
     if (t->sum_count > 0) return mask_hides(b->set, t->sum, t->sum_count);
     return condition_reads_hidden(b, t->sum_value);
 }
 
 /* "; its limit is 5 per actor in 1h, and this request adds 620" */
-static struct str with_limit(struct ballot *b, const struct rule *rule, struct str why)
+static struct str with_limit(struct evaluation *b, const struct rule *rule, struct str why)
 {
     const struct limit_terms *t = rule->limit;
     if (t == NULL || str_is_absent(why)) return why;
@@ -119,7 +120,8 @@ static struct str with_limit(struct ballot *b, const struct rule *rule, struct s
 }
 
 /* "applies; its gate votes deny: …; its limit is …" */
-static struct str with_gate_and_limit(struct ballot *b, const struct set_rule *r, struct str why)
+static struct str with_gate_and_limit(struct evaluation *b, const struct set_rule *r,
+                                      struct str why)
 {
     enum verdict gate;
     if (gate_votes(b, r, &gate)) {
@@ -130,7 +132,7 @@ static struct str with_gate_and_limit(struct ballot *b, const struct set_rule *r
     return with_limit(b, r->rule, why);
 }
 
-static struct str why_applies(struct ballot *b, const struct set_rule *r)
+static struct str why_applies(struct evaluation *b, const struct set_rule *r)
 {
     bool names_none = r->rule->resources.count > 0 && str_is_absent(b->request->resource);
     struct str why =
@@ -140,7 +142,7 @@ static struct str why_applies(struct ballot *b, const struct set_rule *r)
 
 /* ---- conditions ---- */
 
-static struct str joined_lines(struct ballot *b, const struct cel_trace *trace)
+static struct str joined_lines(struct evaluation *b, const struct cel_trace *trace)
 {
     struct str all = trace->lines[0];
     for (size_t i = 1; i < trace->count; i++)
@@ -151,7 +153,7 @@ static struct str joined_lines(struct ballot *b, const struct cel_trace *trace)
 }
 
 /* "when: args.amount > 500 → 620 > 500 → true", or the whole with what decided it. */
-static enum condition_result why_condition(struct ballot *b, const struct rule *rule,
+static enum condition_result why_condition(struct evaluation *b, const struct rule *rule,
                                            struct str *ret_why)
 {
     static const char *const results[] = {"cannot be evaluated", "is false", "is true"};
@@ -173,13 +175,13 @@ static enum condition_result why_condition(struct ballot *b, const struct rule *
     return result;
 }
 
-/* Of a rule that applies. */
+/* The parts of the text about a rule that applies. */
 struct finding {
     struct str cause; /* its condition, without gate and limit; absent: it has none */
-    bool is_broken;   /* a compute whose condition cannot be evaluated: a deny, and no gate */
+    bool is_broken;   /* a compute whose condition cannot be evaluated: a deny, without a gate */
 };
 
-static void explain_condition(struct ballot *b, const struct set_rule *r,
+static void explain_condition(struct evaluation *b, const struct set_rule *r,
                               struct policy_considered *c, struct finding *ret)
 {
     const struct rule *rule = r->rule;
@@ -205,15 +207,15 @@ static void explain_condition(struct ballot *b, const struct set_rule *r,
         c->why = with_gate_and_limit(b, r, c->why);
 }
 
-/* ---- what is lacking to an allow ---- */
+/* ---- what would allow the request ---- */
 
 enum { AGAINST_SHOWN = 8, LACKS_MOST = 3 };
 enum { LACKS_WHEN = 1, LACKS_RESOURCE = 2, LACKS_SUBJECT = 4 };
 
 struct nearest {
     const struct set_rule *rule; /* NULL: none is about this action */
-    const char *likely;          /* an action of such a rule that was perhaps meant; NULL: none */
-    unsigned lacks;              /* the smaller the nearer */
+    const char *likely;          /* an action of such a rule with a similar name; NULL: none */
+    unsigned lacks;              /* a smaller number is nearer */
     struct str against[AGAINST_SHOWN + 1];
     size_t against_count, against_more;
 };
@@ -227,8 +229,8 @@ static void add_against(struct nearest *n, struct str text)
         n->against[n->against_count++] = text;
 }
 
-/* Votes of a rule that applies which are stricter than allow. */
-static void note_against(struct ballot *b, struct nearest *n, const struct set_rule *r,
+/* The votes of an applying rule that are stricter than allow. */
+static void note_against(struct evaluation *b, struct nearest *n, const struct set_rule *r,
                          const struct policy_considered *c, const struct finding *finding)
 {
     const struct rule *rule = r->rule;
@@ -249,8 +251,8 @@ static void note_against(struct ballot *b, struct nearest *n, const struct set_r
                              STR_FORMAT(rule->gate->allow_at_text)));
 }
 
-/* A rule that permits and is about this action: is it nearer than the best until now? */
-static void note_nearest(struct ballot *b, struct nearest *n, const struct set_rule *r,
+/* Compares a rule that permits this action with the nearest one so far. */
+static void note_nearest(struct evaluation *b, struct nearest *n, const struct set_rule *r,
                          bool applies)
 {
     const struct rule *rule = r->rule;
@@ -263,8 +265,8 @@ static void note_nearest(struct ballot *b, struct nearest *n, const struct set_r
     n->lacks = lacks;
 }
 
-/* A rule that permits and is about other actions: was one of them meant? */
-static void note_likely(struct ballot *b, struct nearest *n, const struct rule *rule)
+/* Looks for a similar name among the actions of a rule that permits other actions. */
+static void note_likely(struct evaluation *b, struct nearest *n, const struct rule *rule)
 {
     struct str asked = b->request->action;
     for (size_t i = 0; i < rule->actions.count && n->likely == NULL; i++) {
@@ -277,7 +279,7 @@ static void note_likely(struct ballot *b, struct nearest *n, const struct rule *
     }
 }
 
-static size_t put_lacks(struct ballot *b, const struct nearest *n, struct str to[LACKS_MOST])
+static size_t put_lacks(struct evaluation *b, const struct nearest *n, struct str to[LACKS_MOST])
 {
     const struct rule *rule = n->rule->rule;
     size_t count = 0;
@@ -289,7 +291,7 @@ static size_t put_lacks(struct ballot *b, const struct nearest *n, struct str to
     return count;
 }
 
-static void tell_nearest(struct ballot *b, struct nearest *n, const struct policy_outcome *o,
+static void tell_nearest(struct evaluation *b, struct nearest *n, const struct policy_outcome *o,
                          const struct policy_explain *explain)
 {
     struct str lacks[LACKS_MOST];
@@ -317,7 +319,7 @@ static void tell_nearest(struct ballot *b, struct nearest *n, const struct polic
 
 /* ---- all of them ---- */
 
-static void consider(struct ballot *b, const struct set_rule *r, struct nearest *n,
+static void consider(struct evaluation *b, const struct set_rule *r, struct nearest *n,
                      struct policy_considered *c)
 {
     bool is_about_it = rule_matches_action(b, r->rule);
@@ -345,14 +347,15 @@ static void consider(struct ballot *b, const struct set_rule *r, struct nearest 
     if (c->applies) note_against(b, n, r, c, &finding);
 }
 
-/* With memory of its own until it is told, and from `budget`, which no other rule pays from. */
-static void consider_shadow(const struct ballot *b, struct ballot *budget, const struct set_rule *r,
-                            struct policy_considered *c, const struct policy_explain *explain)
+/* Uses memory of its own until the explanation is delivered, and pays from its own `budget`. */
+static void consider_shadow(const struct evaluation *b, struct evaluation *budget,
+                            const struct set_rule *r, struct policy_considered *c,
+                            const struct policy_explain *explain)
 {
     struct nearest none = {0};
     struct arena before = arena_begin_aside(b->arena, LIMIT_REQUEST_ARENA_BYTES);
-    struct ballot w = *b;
-    w.variables = NULL; /* what is made now does not outlive this */
+    struct evaluation w = *b;
+    w.variables = NULL; /* this memory is freed below */
     w.trace_runs = budget->trace_runs;
     memcpy(w.spent, budget->spent, sizeof w.spent);
     memcpy(w.exhausted, budget->exhausted, sizeof w.exhausted);
@@ -364,15 +367,15 @@ static void consider_shadow(const struct ballot *b, struct ballot *budget, const
     arena_end_aside(b->arena, &before);
 }
 
-void explain_rules(struct ballot *b, const struct policy_outcome *o,
+void explain_rules(struct evaluation *b, const struct policy_outcome *o,
                    const struct policy_explain *explain)
 {
     struct nearest nearest = {0};
     b->trace_runs = CEL_TRACE_RUNS_MAX;
-    b->purse = PURSE_VOTES;
-    memset(b->spent, 0, sizeof b->spent); /* it runs them all again, and may cost as much */
+    b->budget = BUDGET_VOTES;
+    memset(b->spent, 0, sizeof b->spent); /* it runs all conditions again, so it may cost as much */
     memset(b->exhausted, 0, sizeof b->exhausted);
-    struct ballot shadow = *b;
+    struct evaluation shadow = *b;
     for (size_t i = 0; i < b->set->rule_count; i++) {
         const struct set_rule *r = &b->set->rules[i];
         struct policy_considered c = {.policy_name = r->rule->document->name,

@@ -11,7 +11,7 @@ static int filing_compare(const void *a, const void *b)
     return x->rule < y->rule ? -1 : x->rule > y->rule;
 }
 
-/* Most patterns have no capitals: they are folded as they are. */
+/* Most patterns have no capitals, so folding does not change them. */
 static bool folded_text(struct policy_set *s, const struct glob *g, struct str *ret)
 {
     struct glob folded;

@@ -1,7 +1,7 @@
 /* filing.h - inside of the room: patterns of rules, sorted so that equal ones are neighbours.
  *
- * What an index over rules is made from. All patterns are folded, since an index proposes ignoring
- * case (index.h). */
+ * An index over rules is made from these. All patterns are folded, because an index ignores case
+ * (index.h). */
 #ifndef POLICY_FILING_H
 #define POLICY_FILING_H
 
@@ -25,10 +25,10 @@ bool filings_collect(struct policy_set *s, const uint32_t *rules, size_t rule_co
                      selector_of *of, struct filings *ret);
 void filings_fini(struct filings *f);
 
-/* How many from `from` on have its pattern. */
+/* The number of filings from `from` on with the same pattern. */
 size_t filings_run(const struct filings *f, size_t from);
 
-/* Their rules, each once, to `to`; says how many. */
+/* Writes their rules, each once, to `to`; returns their number. */
 size_t filings_rules(const struct filings *f, size_t from, size_t count, uint32_t *to);
 
 #endif

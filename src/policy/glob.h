@@ -3,10 +3,10 @@
  * A pattern is anchored; only `*` is special (any run of bytes, also none). It is compiled for
  * one of two ways of matching:
  *
- *   folding (deny, human_review): ASCII case is ignored; so nobody slips past `drop_*` by DROP_.
+ *   folding (deny, human_review): ASCII case is ignored, so DROP_ does not escape `drop_*`.
  *   exact   (allow, compute): bytes as they are; and a name that has characters outside
  *           [A-Za-z0-9._:/@+-] matches only a pattern without `*` that spells the whole name.
- *           So `get_*` is no permission for "get_x; rm -rf /", whatever a tool makes of it.
+ *           So `get_*` does not permit "get_x; rm -rf /".
  *
  * Pure, any thread. */
 #ifndef POLICY_GLOB_H
@@ -25,7 +25,7 @@ enum glob_kind { GLOB_EXACT, GLOB_ANY, GLOB_PREFIX, GLOB_SUFFIX, GLOB_GENERAL };
 
 struct glob {
     struct str written; /* as the author wrote it */
-    struct str text;    /* runs of `*` collapsed; folded where it is matched so */
+    struct str text;    /* runs of `*` collapsed; folded if it is matched so */
     enum glob_kind kind;
 };
 
@@ -34,9 +34,9 @@ enum glob_kind glob_kind_of(struct str text); /* of a compiled text */
 /* False: the arena is full. Views into `written` are kept. */
 bool glob_compile(struct arena *arena, struct str written, bool folds, struct glob *ret);
 
-/* One name of a request, prepared once for any number of comparisons. */
+/* One name of a request, prepared once for many comparisons. */
 struct name {
-    struct str text;     /* as given; absent where the request has none */
+    struct str text;     /* as given; absent if the request has none */
     struct str folded;   /* NAME_PADDING readable zeros behind it */
     struct str reversed; /* the folded bytes from the end */
     uint64_t hash;       /* of the folded bytes */
@@ -54,8 +54,8 @@ bool glob_match_text(enum glob_kind kind, struct str literal, struct str text);
 /* An absent name matches no exact pattern; for a folding one it is "". */
 bool glob_match(const struct glob *g, const struct name *n, bool folds);
 
-/* Hash of bytes that have NAME_PADDING zeros behind them. Not keyed: what is stored under it
- * comes from policies, never from requests, so nobody outside can make its chains long. */
+/* Hash of bytes with NAME_PADDING zeros after them. It has no secret key: the stored entries come
+ * from policies, never from requests, so a client cannot make chains long. */
 uint64_t name_hash(const char *padded, size_t size);
 
 char glob_fold(char byte);

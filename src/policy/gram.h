@@ -1,9 +1,9 @@
-/* gram.h - the patterns that have a piece of 8, 4, 2 or 1 bytes in common with a text.
+/* gram.h - finds the patterns that have a piece of 8, 4, 2 or 1 bytes in common with a text.
  *
- * Each pattern is filed under one gram of one of its literal pieces. The text asks with the gram
- * at each of its positions: an integer load and a bit of a Bloom filter (two bits of one word),
- * then, rarely, a probe. Chosen over an Aho-Corasick automaton, which walks one dependent memory
- * access per byte and needs ten times the memory for the same patterns. Immutable once built. */
+ * Each pattern is stored under one gram of one of its literal pieces. A search looks up the gram at
+ * each position of the text: an integer load and a Bloom filter (two bits of one word), then,
+ * rarely, a probe. Chosen over an Aho-Corasick automaton, which needs one dependent memory access
+ * per byte and ten times the memory for the same patterns. Immutable once built. */
 #ifndef POLICY_GRAM_H
 #define POLICY_GRAM_H
 

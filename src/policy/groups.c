@@ -1,5 +1,5 @@
-/* groups.c - the index over a set's rules: by action pattern; where many rules share one,
- * subjects.c tells them apart. */
+/* groups.c - the index over a set's rules, by action pattern. If many rules share a pattern,
+ * subjects.c divides them by subject. */
 #include "policy/filing.h"
 
 #include <stdatomic.h>
@@ -23,8 +23,8 @@ static void group_pattern(struct group *g, struct str pattern)
     g->pattern.bytes = g->text;
 }
 
-/* Most patterns are one rule's alone. The group of the first such lies at the rule's own number, so
- * that a value of the index tells where both are and neither has to wait for the other. */
+/* Most patterns belong to one rule. The group of such a pattern has the rule's number, so a value
+ * of the index gives the positions of both, and their loads do not wait for each other. */
 static struct group *group_new(struct policy_set *s, struct rule_index *x, uint32_t first_rule,
                                bool alone, uint32_t *ret_value)
 {
@@ -84,7 +84,7 @@ static bool build_index(struct policy_set *s, struct rule_index *x, const uint32
     return built;
 }
 
-/* Enforced rules from the front, those of shadow documents from behind. */
+/* Enforced rules from the front, rules of shadow documents from the end. */
 static bool build_both(struct policy_set *s)
 {
     uint32_t *rules = calloc(s->rule_count + 1, sizeof *rules);

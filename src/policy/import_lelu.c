@@ -1,28 +1,28 @@
-/* import_lelu.c - a peer's auth.yaml as a document of ours.
+/* import_lelu.c - converts the auth.yaml of lelu ("the peer") into a document.
  *
  *   roles:         {NAME: {allow: [action], deny: [action]}}
  *   agent_scopes:  {AGENT: {inherits: ROLE, deny: [action], constraints: [{NAME: number}],
  *                           compute: [{action, safe_tool, safe_args}], can_delegate: [...]}}
  *   rules:         [{id, match, decision, reason, safe_tool, safe_args}]
  *
- * There an agent may do what its role allows, unless its own `deny` names it, and confidence
- * decides the rest: below hard_deny… denied, below downgrade… denied with the hint to try reading,
- * below require_human_approval… a person. Beside the file's its own thresholds hold, 0.9 for a person
- * and 0.7 for reading only, the stricter of both; no confidence counts as none at all. That is a gate
- * of ours:
+ * In lelu an agent may do the actions of its role, except those in its own `deny`. Then confidence
+ * decides: below hard_deny… it is denied, below downgrade… denied with the hint to try reading,
+ * below require_human_approval… a person is asked. lelu also has thresholds of its own, 0.9 for a
+ * person and 0.7 for reading only, and the stricter value holds; a missing confidence counts as 0.
+ * That becomes this gate:
  *
  *   allow_at = require_human_approval…, 0.9 at least
  *   review_at = the higher of the other two, 0.7 at least
  *   missing: deny
  *
- * Where something has no equal here the outcome is stricter, never looser than the file says: a
- * restriction that is not known (of the agent or of its role) makes the agent's allow a
- * human_review and leaves out its computes, a permission that is not clear is left out, and all is
- * told in comments. Not taken at all: delegation, an agent without a role (there it may do
- * everything), who of the people has which role (there everyone has all).
+ * If a part has no equal here, the document is stricter than the file, never looser. An unknown
+ * restriction (of the agent or of its role) turns the agent's allow into a human_review and leaves
+ * out its computes. An unclear permission is left out. Comments list all of this. Not taken:
+ * delegation, an agent without a role (in lelu it may do everything), the members of roles (in
+ * lelu everyone has all roles).
  *
- * Names come from outside: in comments they are shown in plain ASCII on one line, elsewhere as
- * quoted YAML, so that none can become anything but a name. */
+ * Names come from outside. In comments they are written in plain ASCII on one line, elsewhere as
+ * quoted YAML, so that they remain names. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ enum { NAMES_MAX = 2000, BASE_MAX = 48, SHOWN_MAX = 60, SHORT_LIST = 6 };
 
 static const size_t import_bytes_max = (size_t)64 << 20;
 
-/* What stands in the file, and where in the document that which was made of it begins. */
+/* A value of the file, and the line of the document where its result begins. */
 struct origin {
     const struct node *node;
     size_t offset;
@@ -50,7 +50,7 @@ struct import {
     size_t origins_count, rules, not_taken;
 };
 
-/* ---- what is read ---- */
+/* ---- input ---- */
 
 static bool is_map(const struct node *n) { return n != NULL && n->json.type == JSON_OBJECT; }
 static bool is_list(const struct node *n) { return n != NULL && n->json.type == JSON_ARRAY; }
@@ -68,7 +68,7 @@ static void complain_of(struct import *im, const struct node *n, const char *wha
                     what);
 }
 
-/* The member, which has to be a map or a list, or absent. */
+/* The member, which must be a map or a list, or absent. */
 static const struct node *want(struct import *im, const struct node *map, const char *key,
                                enum json_type type)
 {
@@ -79,7 +79,7 @@ static const struct node *want(struct import *im, const struct node *map, const 
     return NULL;
 }
 
-/* A list of names; where it holds anything else, that is told. */
+/* A list of names; any other element is a problem. */
 static const struct node *want_names(struct import *im, const struct node *map, const char *key)
 {
     const struct node *list = want(im, map, key, JSON_ARRAY);
@@ -97,13 +97,13 @@ static const struct node *node_named(const struct node *map, struct str key)
 
 static bool has_star(struct str text) { return memchr(text.bytes, '*', text.size) != NULL; }
 
-/* ---- what is written ---- */
+/* ---- output ---- */
 
 struct shown {
     char text[SHOWN_MAX + 4];
 };
 
-/* A name for a comment: what is no plain ASCII is a question mark. */
+/* A name for a comment: each byte that is not plain ASCII becomes a question mark. */
 static struct shown show(struct str text)
 {
     struct shown s;
@@ -127,7 +127,7 @@ comment(struct import *im, const char *format, ...)
 
 #define not_taken(im, ...) ((im)->not_taken++, comment((im), "NOT TAKEN: " __VA_ARGS__))
 
-/* Words that YAML reads as something else than themselves. */
+/* Words that YAML does not read as strings. */
 static bool is_plain(struct str text)
 {
     static const char *const words[] = {"true", "false", "null", "yes", "no",
@@ -138,8 +138,8 @@ static bool is_plain(struct str text)
     return str_is_name(text) && ((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z'));
 }
 
-/* A double-quoted scalar; bytes beyond ASCII are well-formed, and those that YAML takes for a
- * line's end or does not print are escaped. `dollars`: `${` is a literal one. */
+/* A double-quoted scalar. Bytes beyond ASCII are well-formed UTF-8; line ends of YAML and
+ * unprintable characters are escaped. `dollars`: `${` is literal text. */
 static void put_quoted(struct buf *out, struct str text, bool dollars)
 {
     buf_put_byte(out, '"');
@@ -185,7 +185,7 @@ static void put_value(struct buf *out, const struct json *v)
         bool is_long =
             v->type == JSON_NUMBER && fabs(v->number) >= 0x1p64 && fabs(v->number) < 1e21;
         json_put_canonical(out, v);
-        if (is_long) buf_put_literal(out, ".0"); /* as an integer it would be beyond 64 bits */
+        if (is_long) buf_put_literal(out, ".0"); /* an integer would exceed 64 bits */
         return;
     }
     buf_put_byte(out, v->type == JSON_ARRAY ? '[' : '{');
@@ -200,7 +200,7 @@ static void put_value(struct buf *out, const struct json *v)
     buf_put_byte(out, v->type == JSON_ARRAY ? ']' : '}');
 }
 
-/* Names that are in `list` or, behind those, in `more`; each once. */
+/* The names of `list`, then those of `more`; each once. */
 struct names {
     struct str list[NAMES_MAX];
     size_t count;
@@ -238,7 +238,7 @@ static void put_actions(struct import *im, const struct names *names)
     buf_put(out, is_short ? STR("]\n") : STR("\n"));
 }
 
-/* An id that nothing has yet, made of what may stand in one. */
+/* An unused id, made of allowed characters. */
 static struct str id_new(struct import *im, struct str base, const char *suffix)
 {
     char clean[BASE_MAX];
@@ -287,7 +287,7 @@ static void note_stars(struct import *im, const struct names *names)
         }
 }
 
-/* Members of a map that nobody here knows. */
+/* Unknown members of a map. */
 static bool is_known(struct str key, const char *const *known)
 {
     for (; *known != NULL; known++)
@@ -347,7 +347,7 @@ static void read_constraint(struct import *im, const struct node *n, struct cons
         c->unclear = true;
         return;
     }
-    /* Twice: the stricter one. */
+    /* If a constraint is given twice, the stricter one holds. */
     if (!t->given || (is_amount ? number < t->at : number > t->at)) t->at = number;
     t->given = true;
 }
@@ -372,8 +372,8 @@ static struct constraints read_constraints(struct import *im, const struct node 
     return c;
 }
 
-/* Beside the file's thresholds the peer's own hold, and the stricter of both: a person below 0.9,
- * reading only below 0.7, and without a confidence nothing. */
+/* The stricter of the file's and the peer's own thresholds holds: a person below 0.9, reading only
+ * below 0.7, and a deny without a confidence. */
 static void put_gate(struct import *im, const struct constraints *c)
 {
     double allow_at = 0.9, review_at = 0.7, ask_below = 0, deny_below = 0; /* ours; the file's */
@@ -630,10 +630,11 @@ static void put_role_hint(struct import *im, const struct node *roles)
     if (roles == NULL || roles->json.count == 0) return;
     im->not_taken++;
     buf_put_literal(
-        im->out, "# NOT TAKEN: who of the people has which role; the file does not say it, and the "
-                 "peer gives everyone the\n"
-                 "# rights of all roles. Until they are named, the rules by role apply to nobody:\n"
-                 "# roles: {some_role: [carol, \"*@finance.example\"]}\n");
+        im->out,
+        "# NOT TAKEN: the members of roles; the file does not have them, and the "
+        "peer gives everyone the\n"
+        "# rights of all roles. Until they are named, the rules by role apply to no person:\n"
+        "# roles: {some_role: [carol, \"*@finance.example\"]}\n");
 }
 
 static void put_each(struct import *im, const struct node *all,
@@ -668,7 +669,7 @@ static void put_document(struct import *im)
                     "there is nothing in it that could become a rule (roles, agent_scopes, rules)");
 }
 
-/* What that line of the document was made of, or NULL. */
+/* The value of the file that this line of the document was made of, or NULL. */
 static const struct node *origin_of(const struct import *im, unsigned line)
 {
     const struct node *found = NULL;
@@ -681,8 +682,8 @@ static const struct node *origin_of(const struct import *im, unsigned line)
     return found;
 }
 
-/* What comes out has to be a document: names may be too long, or too many. It is told where in the
- * file, because nobody sees the document. */
+/* The result must be a valid document: names may be too long, or too many. Problems have a
+ * position in the file, because the invalid document is not printed. */
 static enum err check_result(struct import *im)
 {
     struct policy_problems wrong;
@@ -699,7 +700,7 @@ static enum err check_result(struct import *im)
                     n == NULL ? 0
                     : has_key ? n->key_column
                               : n->column,
-                    "what comes of it is no valid document: %s", wrong.list[i].message);
+                    "the converted document is not valid: %s", wrong.list[i].message);
     }
     return e;
 }

@@ -1,8 +1,8 @@
-/* index.c - filing patterns under their rarest literal piece, and asking for a name's pieces.
+/* index.c - stores patterns under their rarest literal piece, and looks up the pieces of a name.
  *
  * Building: pieces of patterns with a choice are counted in a table of counters without keys (two
- * pieces that share a counter only make the choice a little worse); each pattern then becomes one
- * `anchor`; sorted anchors that are equal become one list of values. */
+ * pieces that share a counter only make the choice a little worse). Each pattern then becomes one
+ * `anchor`. Equal anchors, adjacent after sorting, become one list of values. */
 #include "policy/index.h"
 
 #include <stdlib.h>
@@ -24,13 +24,13 @@ struct value_list {
 };
 
 struct exact_slot {
-    uint32_t tag;  /* the hash's upper half stands for the key: a wrong proposal does no harm */
+    uint32_t tag;  /* the hash's upper half identifies the key: a wrong candidate does no harm */
     uint32_t list; /* no_list: free */
 };
 
 static const uint32_t no_list = END_NONE;
 
-/* Most lists have one value, so that a list's number can be the value itself, marked. */
+/* Most lists have one value. Then the list's number is the value itself, with a mark. */
 static const uint32_t one_value = 0x80000000u;
 
 struct index {
@@ -60,7 +60,7 @@ static uint32_t *counter_of(const struct counters *c, enum anchor_kind kind, str
     return &c->counts[(hash ^ hash >> 31) & c->mask];
 }
 
-/* The largest gram that a segment has room for. */
+/* The largest gram that fits into a segment. */
 static size_t gram_for(size_t segment_size)
 {
     return segment_size >= 8 ? 8 : segment_size >= 4 ? 4 : segment_size >= 2 ? 2 : 1;
@@ -68,7 +68,7 @@ static size_t gram_for(size_t segment_size)
 
 typedef void piece_visit(void *context, enum anchor_kind kind, struct str piece);
 
-/* Every piece that a pattern with inner or several stars could be filed under. */
+/* Every piece under which a pattern with inner or several stars could be stored. */
 static void pieces(struct str pattern, piece_visit *visit, void *context)
 {
     size_t first = str_find(pattern, '*'), last = pattern.size;
@@ -94,7 +94,7 @@ struct choice {
     uint64_t best_cost;
 };
 
-/* Fewest others first; among equals the ends before the middle, and long before short. */
+/* The rarest piece first; among equals the ends before the middle, and long before short. */
 static void piece_choose(void *context, enum anchor_kind kind, struct str piece)
 {
     struct choice *c = context;
@@ -139,7 +139,7 @@ static struct anchor anchor_of(const struct counters *c, const struct index_entr
         pieces(pattern, piece_choose, &choice);
         a = choice.best;
         a.value = e->value;
-    } else if (star == pattern.size - 1) { /* also "*" itself: everything begins with nothing */
+    } else if (star == pattern.size - 1) { /* also "*" itself, with an empty beginning */
         a.kind = ANCHOR_PREFIX;
         a.piece.size--;
     } else {
@@ -161,7 +161,7 @@ static bool reverse(struct arena *arena, struct str *piece)
     return true;
 }
 
-/* ---- filing ---- */
+/* ---- building ---- */
 
 static int anchor_compare(const void *a, const void *b)
 {
@@ -172,8 +172,8 @@ static int anchor_compare(const void *a, const void *b)
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
-/* Equal anchors become one list. Leaves in `anchors` one of each, its value the list's number;
- * says how many. */
+/* Equal anchors become one list. Leaves one of each in `anchors`, with the list's number as value;
+ * returns their number. */
 static size_t lists_make(struct index *x, struct anchor *anchors, size_t count)
 {
     size_t lists = 0;
@@ -283,7 +283,7 @@ struct index *index_build(struct arena *arena, struct index_entry *entries, size
     return built ? x : NULL;
 }
 
-/* ---- asking ---- */
+/* ---- lookup ---- */
 
 static void visit_list(const struct index *x, uint32_t list, index_visit *visit, void *context)
 {
@@ -314,8 +314,8 @@ static void lookup_ends(const struct index *x, const struct ends *e, struct str 
         visit_list(x, list, visit, context);
 }
 
-/* Lists that one table had for a name, so that a piece that stands in it again and again does not
- * propose its list each time. What is beyond `GRAM_LISTS` may be proposed again: no harm is done. */
+/* Lists that one table found for a name, so that a repeated piece does not propose its list each
+ * time. Beyond `GRAM_LISTS` a list may be proposed again, which does no harm. */
 struct gram_lists {
     uint32_t list[GRAM_LISTS];
     size_t count;

@@ -1,21 +1,20 @@
-/* index.h - from a name to the patterns that can match it, without looking at the others.
+/* index.h - finds the patterns that can match a name, without a comparison with all patterns.
  *
- * Every pattern is filed under one literal piece of it, and a name asks only for pieces that it
- * has itself:
+ * Every pattern is stored under one of its literal pieces. A lookup searches the pieces of the
+ * name:
  *
- *   invoice_get     whole names, in a hash table: one probe
- *   get_*           what is before the first `*`, in a hash table asked with the name's beginnings
- *   *_prod          what is behind the last `*`, in one asked with its endings
- *   *drop*table*    a gram of 8, 4, 2 or 1 bytes, in a hash table asked at each of the name's
- *                   positions (a Bloom filter in front answers nearly all of them)
+ *   invoice_get     the whole name, in a hash table: one probe
+ *   get_*           the text before the first `*`, in a hash table of beginnings
+ *   *_prod          the text after the last `*`, in a hash table of endings
+ *   *drop*table*    a gram of 8, 4, 2 or 1 bytes, in a hash table that is probed at each position of
+ *                   the name (a Bloom filter in front answers nearly all probes)
  *
- * A pattern that could be filed in several places (`write_*_prod`) goes where the fewest others
- * are, so ten thousand patterns that share a beginning are told apart by their ends. So the cost
- * of a question grows with the name's length and with what it matches, not with what there is.
+ * A pattern with several possible pieces (`write_*_prod`) is stored under the rarest, so ten
+ * thousand patterns with the same beginning are distinguished by their ends. The cost of a lookup
+ * grows with the name's length and with the number of matches, not with the number of patterns.
  *
- * All under ASCII case folding, for exact and folding patterns alike; and what is filed by a
- * piece of it is only a candidate. The asker matches for certain: an index proposes, a rule
- * disposes. Immutable after index_build(), any thread. */
+ * All comparisons fold ASCII case, for exact and folding patterns alike. A pattern that is found is
+ * only a candidate: the caller must match it. Immutable after index_build(), any thread. */
 #ifndef POLICY_INDEX_H
 #define POLICY_INDEX_H
 
@@ -32,8 +31,8 @@ struct index_entry {
  * is the arena's. NULL: it is full. */
 struct index *index_build(struct arena *arena, struct index_entry *entries, size_t count);
 
-/* Calls `visit` with the values of every pattern that may match the name; a value can come more
- * than once. */
+/* Calls `visit` with the values of every pattern that may match the name; a value may come several
+ * times. */
 typedef void index_visit(void *context, const uint32_t *values, size_t count);
 void index_lookup(const struct index *x, const struct name *n, index_visit *visit, void *context);
 

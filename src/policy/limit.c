@@ -1,9 +1,9 @@
-/* limit.c - what a rule's limit says of a request. Counting is not done here: an outcome carries
- * what would have to be counted, and whoever owns the counters asks back when one is over.
+/* limit.c - applies a rule's limit to a request. It does not count: an outcome has the amounts to
+ * count, and the owner of the counters calls policy_over_limit() when one is over.
  *
  * Amounts are whole millionths, so that a sum of many is exact. A request's number is rounded up
- * and a limit's max down: rounding is never to the advantage of who asks. */
-#include "policy/ballot.h"
+ * and a limit's max down, so rounding is never to the advantage of the requester. */
+#include "policy/evaluation.h"
 
 #include "base/check.h"
 #include "policy/condition.h"
@@ -23,9 +23,9 @@ const char *limit_per_name(enum limit_per per)
 
 /* ---- amounts ---- */
 
-/* Below 2^33 all millionths are whole numbers below 2^53, and dividing one of them by a million
- * gives the very double that its decimal form reads as. So 0.1 is 100000 millionths, although
- * the double is a little more than a tenth. */
+/* Below 2^33 all millionths are whole numbers below 2^53, and one of them divided by a million is
+ * the same double as its decimal form. So 0.1 is 100000 millionths, although the double is a
+ * little more than a tenth. */
 static const double near_bound = 8589934592.0;
 
 static bool is_amount(double number)
@@ -33,7 +33,7 @@ static bool is_amount(double number)
     return number >= 0 && number <= (double)(AMOUNT_MAX / AMOUNT_SCALE); /* false for NaN */
 }
 
-/* From near_bound on a double has at most 19 bits behind its point, and all here is exact. */
+/* From near_bound on a double has at most 19 fractional bits, and this computation is exact. */
 static int64_t far_amount(double number, bool up)
 {
     int64_t whole = (int64_t)number;
@@ -68,23 +68,23 @@ static int64_t amount_in(struct cel_value v)
     }
 }
 
-/* Where a person's roles hang on how the name is spelled, the larger of both amounts. */
-static int64_t amount_of_value(struct ballot *b, const struct limit_terms *t)
+/* If a person's roles depend on the spelling of the name, the larger of both amounts. */
+static int64_t amount_of_value(struct evaluation *b, const struct limit_terms *t)
 {
     struct cel_value v;
-    enum purse purse = b->purse;
-    b->purse = PURSE_REST;
+    enum budget budget = b->budget;
+    b->budget = BUDGET_REST;
     int64_t amount = condition_value(b, t->sum_value, &v, NULL) ? amount_in(v) : -1;
     if (amount >= 0 && condition_has_two_answers(b, t->sum_value)) {
         int64_t exactly = condition_value_exactly(b, t->sum_value, &v) ? amount_in(v) : -1;
         if (exactly < 0 || exactly > amount) amount = exactly;
     }
-    b->purse = purse;
+    b->budget = budget;
     return amount;
 }
 
-/* A context that is a string, and a resource's strings, are no numbers. */
-int64_t limit_amount(struct ballot *b, const struct limit_terms *t)
+/* A context that is a string, and the strings of a resource, are no numbers. */
+int64_t limit_amount(struct evaluation *b, const struct limit_terms *t)
 {
     const struct policy_request *q = b->request;
     if (t->sum_count == 0) return amount_of_value(b, t);
@@ -95,7 +95,7 @@ int64_t limit_amount(struct ballot *b, const struct limit_terms *t)
     return json_is_number(v) ? amount_round_up(v->number) : -1;
 }
 
-/* ---- what an outcome counts ---- */
+/* ---- the limits of an outcome ---- */
 
 static struct str named_by(enum limit_per per, const struct policy_request *q)
 {
@@ -116,9 +116,9 @@ static bool has_one_spelling(struct str name)
     return spelling_is_plain(name);
 }
 
-/* A limit restricts, so all spellings of a name are counted together: nobody has a second allowance
- * as `ACCT:1`. */
-static struct str counted_for(struct ballot *b, enum limit_per per)
+/* A limit restricts, so all spellings of a name are counted together: `ACCT:1` gives no second
+ * allowance. */
+static struct str counted_for(struct evaluation *b, enum limit_per per)
 {
     struct str name = named_by(per, b->request);
     if (str_is_absent(name) || has_one_spelling(name)) return name;
@@ -127,7 +127,7 @@ static struct str counted_for(struct ballot *b, enum limit_per per)
     return folded;
 }
 
-static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
+static struct policy_limit limit_of(struct evaluation *b, const struct set_rule *r)
 {
     const struct limit_terms *t = r->rule->limit;
     struct policy_limit l = {.policy_name = r->rule->document->name,
@@ -140,15 +140,17 @@ static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
                              .has_max = t->has_max,
                              .amount_max = t->amount_max,
                              .over = t->over,
+                             .is_shadow = r->shadow,
                              .review = &r->rule->review,
                              .terms = t};
-    if (t->has_max) l.amount = limit_amount(b, t);
+    l.is_of_cut_resource = t->per == PER_RESOURCE && unknown_is_resource_cut(b->request);
+    if (t->has_max) l.amount = unknown_is_sum_cut(b, t) ? AMOUNT_CUT : limit_amount(b, t);
     return l;
 }
 
-/* Those that deny stand before those that ask, since they are counted one after the other and the
- * first that is over decides: nobody is asked about what another limit denies. */
-void outcome_limits(struct ballot *b, struct policy_outcome *o)
+/* Limits that deny come before limits that ask a person. They are counted in order and the first
+ * one that is over decides, so no review is created for a request that another limit denies. */
+void outcome_limits(struct evaluation *b, struct policy_outcome *o)
 {
     numbers_sort(&b->limited);
     size_t count = b->limited.count;
@@ -191,8 +193,8 @@ static struct str over_reason(const struct policy_limit *l, struct arena *arena)
                         STR_FORMAT(t->told));
 }
 
-/* Shadow documents would still change it only where they would have stopped it before it could
- * be counted, and otherwise than the limit does. */
+/* Shadow documents still change the outcome only if they would have stopped the request before it
+ * was counted, and with another verdict than the limit. */
 static void keep_would_have(const struct policy_outcome *was, struct policy_outcome *o)
 {
     bool stops = was->would_have == VERDICT_DENY || was->would_have == VERDICT_HUMAN_REVIEW;
@@ -226,6 +228,15 @@ void policy_over_limit(const struct policy_limit *l, struct arena *arena,
     if (full) outcome_failed(ret);
 }
 
+void policy_over_shadow_limit(const struct policy_limit *l, struct policy_outcome *ret)
+{
+    ret->shadow_limit_count = 0;
+    ret->has_would_have = l->over != ret->verdict;
+    ret->would_have = l->over;
+    rule_text(ret->would_have_rule, STR("limit:"), l->rule_id);
+    ret->would_have_policy = l->policy_name;
+}
+
 const struct policy_limit *limit_over_by_itself(const struct policy_outcome *o)
 {
     for (size_t i = 0; i < o->limit_count; i++) {
@@ -243,7 +254,7 @@ void policy_set_limits(const struct policy_set *s,
 {
     for (size_t i = 0; i < s->rule_count; i++) {
         const struct rule *rule = s->rules[i].rule;
-        if (!s->rules[i].has_limit) continue;
+        if (!s->rules[i].has_limit || s->rules[i].shadow) continue;
         each(context, rule->document->name, rule->id, rule->limit->per, rule->limit->window_ms);
     }
 }

@@ -1,8 +1,8 @@
-/* limit_change.c - what a change of a document means for what its limits have counted.
+/* limit_change.c - the effect of a change of a document on the counters of its limits.
  *
- * A counter is of (document, rule, per, value). Of one that goes on, what was counted is carried
- * over; under a longer window it is known only as far back as the old one reached. Everything else
- * is a new counter, which its author should hear of. */
+ * A counter belongs to (document, rule, per, value). If these stay, its count is carried over; a
+ * longer window knows it only as far back as the old one reached. Any other limit begins a new
+ * counter, and its author gets a warning. */
 #include "base/check.h"
 #include "base/time.h"
 #include "policy/problem.h"
@@ -67,7 +67,7 @@ static void tell_longer(struct policy_problems *ret, const struct rule *rule, ui
     warn(ret, rule, buf_view(&out));
 }
 
-/* A limited rule of the old document that the new one has no limit for. */
+/* A rule of the old document whose limit the new one does not have. */
 static const struct rule *limit_that_went(const struct policy_document *before,
                                           const struct policy_document *after)
 {
@@ -86,7 +86,7 @@ static void tell_rule(const struct policy_document *before, const struct rule *r
     bool same_name = str_equal(before->name, rule->document->name);
     const struct rule *gone =
         was == NULL && same_name ? limit_that_went(before, rule->document) : NULL;
-    if (was == NULL && gone == NULL) return; /* a limit more */
+    if (was == NULL && gone == NULL) return; /* an additional limit */
     if (was == NULL)
         buf_printf(&out,
                    "this limit begins a new count: what the limit of rule %.*s counted, which is "
@@ -112,7 +112,7 @@ static void tell_rule(const struct policy_document *before, const struct rule *r
 void policy_limit_changes(const struct policy_document *before, const struct policy_document *after,
                           uint64_t now_ms, struct policy_problems *ret)
 {
-    if (before->is_shadow || after->is_shadow) return; /* nothing was counted, or will be */
+    if (before->is_shadow || after->is_shadow) return; /* nothing was counted, or nothing will be */
     for (size_t i = 0; i < after->rule_count; i++)
         if (after->rules[i].limit != NULL) tell_rule(before, &after->rules[i], now_ms, ret);
 }
@@ -124,7 +124,7 @@ static const struct policy_document *document_named(const struct policy_set *s, 
     return NULL;
 }
 
-/* A document that is new may be any of those that are gone. */
+/* A new document may be a renamed one of the removed documents. */
 static void changes_of(const struct policy_set *before, const struct policy_set *after,
                        const struct policy_document *d, struct policy_problems *ret)
 {

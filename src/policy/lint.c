@@ -1,10 +1,10 @@
-/* lint.c - what is legal and probably wrong.
+/* lint.c - warnings about text that is legal but probably wrong.
  *
- * Warnings only: a document with them loads. Each is something that an author would want to be
- * asked about: a permission wider than it looks, or words that have no effect. */
+ * A document with warnings loads. Each warning is about a permission that is wider than it seems,
+ * or about words without effect. */
 #include <stdio.h>
 
-#include "policy/cel/lint.h"
+#include "cel/lint.h"
 #include "policy/condition.h"
 
 static const struct place rules_place = {.key = {.bytes = "rules", .size = 5}};
@@ -73,17 +73,17 @@ static void lint_without_effect(const struct policy_document *d, const struct ru
         warn(ret, d, rule, "review", "has no effect: nothing in this rule asks a person");
 }
 
-/* agents, users and roles are alternatives; who names an agent and a role may have meant both. */
+/* agents, users and roles are alternatives; an author who names an agent and a role may mean both. */
 static void lint_subjects(const struct policy_document *d, const struct rule *rule,
                           struct policy_problems *ret)
 {
     if (rule->agents.count > 0 && rule->role_count > 0)
         warn(ret, d, rule, "roles",
-             "stands beside agents, which is an or: the rule is for these agents whoever they act "
-             "for, and for people with these roles; write two rules, or acting_for in a when");
+             "is an alternative to agents: the rule is for these agents, for whomever they act, "
+             "and for people with these roles; write two rules, or acting_for in a when");
 }
 
-/* Patterns that are read otherwise than they look. */
+/* Patterns that mean something else than they seem to. */
 static void lint_doubts(const struct policy_document *d, struct policy_problems *ret)
 {
     for (const struct doubt *doubt = d->doubts; doubt != NULL; doubt = doubt->next)
@@ -100,13 +100,12 @@ static void lint_limit(const struct policy_document *d, const struct rule *rule,
     bool agents = rule->agents.count > 0 || !rule->names_subject;
     bool people = rule->users.count > 0 || rule->role_count > 0 || !rule->names_subject;
     if (t->per == PER_ACTOR && !agents)
-        warn(
-            ret, d, rule, "limit",
-            "counts all people together: per actor tells agents apart, and the rule is for people; "
-            "per: user counts each");
+        warn(ret, d, rule, "limit",
+             "counts all people together: per actor counts agents, and the rule is for people; "
+             "per: user counts each");
     if (t->per == PER_USER && !people)
         warn(ret, d, rule, "limit",
-             "counts all agents together: per user tells people apart, and the rule is for agents; "
+             "counts all agents together: per user counts people, and the rule is for agents; "
              "per: actor counts each");
     if (t->sum_count > 0 && str_equal(t->sum[0], STR("resource")) &&
         (t->sum_count == 2 || !str_equal(t->sum[1], STR("properties"))))
@@ -115,8 +114,8 @@ static void lint_limit(const struct policy_document *d, const struct rule *rule,
              "resource.properties.amount");
 }
 
-/* Comparing all rules with all, and at worst all of a pattern with all of a name, is quadratic
- * twice: in steps, of about a nanosecond. What is not looked at is not warned of. */
+/* Each rule is compared with each, and at worst a whole pattern with a whole name, which is
+ * quadratic twice. The bound is in steps of about a nanosecond. Rules beyond it get no warning. */
 enum { LOOKED_AT_MOST = 100000000 };
 
 static size_t steps_of(struct str pattern, struct str text)
@@ -124,14 +123,14 @@ static size_t steps_of(struct str pattern, struct str text)
     return (1 + pattern.size) * (1 + text.size);
 }
 
-/* Every name that `narrow` matches, `wide` matches too: read as a text, the `*` of the narrow one
- * can only be taken by a `*` of the wide one. Sound, not complete. */
+/* Whether `wide` matches every name that `narrow` matches. `narrow` is matched as a text, in which
+ * only a `*` of `wide` can match a `*`. Sound, not complete. */
 static bool covers(const struct glob *wide, const struct glob *narrow)
 {
     return str_glob(wide->text, narrow->text, true);
 }
 
-/* False, too, where *looked_at reaches its most before the end. */
+/* Also false if *looked_at reaches its maximum before the end. */
 static bool covered_by(const struct rule *deny, const struct rule *rule, size_t *looked_at)
 {
     for (size_t i = 0; i < rule->actions.count; i++) {
@@ -147,14 +146,14 @@ static bool covered_by(const struct rule *deny, const struct rule *rule, size_t 
     return true;
 }
 
-/* Whatever its actions are asked with, by whom and on what. */
+/* Whether the rule applies to its actions for every subject, resource and argument. */
 static bool denies_everyone(const struct rule *rule)
 {
     return rule->decision == VERDICT_DENY && !rule->names_subject && rule->resources.count == 0 &&
            rule->when == NULL;
 }
 
-/* Rules that a deny for everyone in the same document always beats. */
+/* Rules that a deny for everyone in the same document always overrides. */
 static void lint_beaten(const struct policy_document *d, struct policy_problems *ret)
 {
     size_t looked_at = 0;
@@ -212,7 +211,7 @@ struct expression {
     uint64_t *folding_left; /* of the document */
 };
 
-/* In the document's own columns where the expression stands there as it was read. */
+/* In columns of the document, if the document has the expression exactly as it was read. */
 static void warn_at(const struct expression *e, const struct cel_remark *r, const char *more)
 {
     const struct condition *c = e->condition;
@@ -229,7 +228,7 @@ static void warn_at(const struct expression *e, const struct cel_remark *r, cons
                is_in_line ? c->column + r->column - 1 : c->column, message);
 }
 
-/* Whether a name can get past a selector; one that the rule does not have lets all pass. */
+/* Whether a selector can match a name; a selector that the rule does not have matches all. */
 static bool lets_pass(const struct selector *s, struct str text, bool folds)
 {
     struct arena arena;
@@ -241,7 +240,7 @@ static bool lets_pass(const struct selector *s, struct str text, bool folds)
     return passes;
 }
 
-/* What the condition demands of a name, against the rule's own selectors. */
+/* Compares the condition's requirement for a name with the rule's own selectors. */
 static bool can_be(const struct rule *rule, enum cel_policy_variable variable, struct str wanted)
 {
     bool agents = rule->agents.count > 0 || !rule->names_subject;
@@ -305,7 +304,7 @@ static void take_remark(void *context, const struct cel_remark *r)
 static void lint_expression(struct expression *e, const struct condition *c)
 {
     e->condition = c;
-    /* a look costs about as much as compiling it */
+    /* a check costs about as much as compiling it */
     if (c != NULL) cel_lint(c->text, e->folding_left, take_remark, e);
 }
 

@@ -1,4 +1,4 @@
-/* load.c - a document from its text: read, and tested once. */
+/* load.c - loads a document: reads its text, and runs its tests once. */
 #include "policy/document.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include "base/limits.h"
 #include "policy/set.h"
 
-/* The document's own tests as problems. */
+/* The failures of the document's own tests, as problems. */
 struct test_report {
     struct policy_document *document;
     struct policy_problems *problems;
@@ -14,8 +14,8 @@ struct test_report {
     bool full;
 };
 
-/* What a test costs may change with a later version, and a document in force stays so: refusal.c
- * refuses a new one for it. */
+/* The cost of a test may change with a later version, and a document in force must still load. So
+ * only refusal.c refuses a new document because of it. */
 static void keep_unpaid(struct test_report *t, const struct policy_test_result *r)
 {
     struct policy_document *d = t->document;
@@ -68,7 +68,7 @@ static enum err load_named(struct str name, struct str text, bool tested,
     d->is_json = node_text_is_json(text);
     d->digest = sha256_once(text);
     enum err err = load(d, text, tested, problems);
-    if (err == ERR_FULL) problems->count = 0; /* what was read up to there is no judgement */
+    if (err == ERR_FULL) problems->count = 0; /* a partly read document gives no result */
     problems_sort(problems);
     if (err != ERR_OK) {
         policy_document_release(d);
@@ -109,32 +109,82 @@ size_t policy_document_rules(const struct policy_document *d) { return d->rule_c
 
 /* ---- tests ---- */
 
-/* Names may be long, and a character of several bytes may stand where a text was cut. */
+/* Names may be long, so a text may be cut within a character of several bytes. */
 static void cut_to_utf8(char *text) { text[str_cut(str_from(text), SIZE_MAX).size] = '\0'; }
 
-/* What it cost. */
+enum { COUNT_COST = 50 }; /* steps for counting one limit once */
+
+struct given_run {
+    struct policy_counts *counts;
+    unsigned long long given, counted; /* requests */
+    uint64_t cost;
+    bool full; /* memory ran out */
+};
+
+/* All of its repetitions have one outcome until a limit is over, and from then on that one. */
+static void run_given(const struct policy_set *set, const struct policy_given *given,
+                      struct arena *arena, struct given_run *run)
+{
+    struct policy_outcome outcome;
+    const struct policy_request *q = &given->request;
+    policy_evaluate(set, q, arena, NULL, &outcome);
+    run->given += given->times;
+    run->cost += outcome.cost;
+    for (unsigned i = 0; i < given->times && !run->full; i++) {
+        run->cost += COUNT_COST * outcome.limit_count;
+        if (run->cost > LIMIT_POLICY_TESTS_STEPS) return;
+        struct arena before = arena_begin_aside(arena, LIMIT_REQUEST_ARENA_BYTES);
+        run->full = !policy_count(run->counts, q, arena, &outcome);
+        arena_end_aside(arena, &before); /* of the outcome, only the verdict is left */
+        if (outcome.verdict != VERDICT_ALLOW && outcome.verdict != VERDICT_COMPUTE) return;
+        run->counted++;
+    }
+}
+
+/* The outcome of the tested request after those that are given. False: memory ran out. */
+static bool evaluate_test(const struct policy_set *set, const struct policy_test *test,
+                          struct arena *arena, struct given_run *run, struct policy_outcome *ret)
+{
+    if (test->counts && (run->counts = policy_counts_create()) == NULL) return false;
+    for (size_t i = 0; i < test->given_count && run->cost <= LIMIT_POLICY_TESTS_STEPS; i++) {
+        run_given(set, &test->given[i], arena, run);
+        arena_reset(arena);
+    }
+    policy_evaluate(set, &test->request, arena, NULL, ret);
+    run->cost += ret->cost;
+    if (test->counts) run->full |= !policy_count(run->counts, &test->request, arena, ret);
+    policy_counts_destroy(run->counts);
+    return !run->full;
+}
+
+/* Returns the cost. */
 static uint64_t run_test(const struct policy_set *set, const struct policy_test *test,
                          struct arena *arena, struct policy_test_result *r)
 {
     struct policy_outcome outcome;
+    struct given_run run = {0};
     const struct policy_request *q = &test->request;
-    policy_evaluate(set, q, arena, NULL, &outcome);
+    bool is_whole = evaluate_test(set, test, arena, &run, &outcome);
     r->line = test->line;
     r->column = test->column;
     snprintf(r->about, sizeof r->about, "%.*s by %.*s", STR_FORMAT(q->action),
              STR_FORMAT(q->kind == SUBJECT_USER ? q->user : q->actor));
     cut_to_utf8(r->about);
     bool same_rule = str_is_absent(test->rule) || str_equal(test->rule, str_from(outcome.rule));
-    r->passed = outcome.verdict == test->expect && same_rule;
-    snprintf(r->message, sizeof r->message, "expected %s%s%.*s, got %s by %s",
-             verdict_name(test->expect), str_is_absent(test->rule) ? "" : " by ",
-             STR_FORMAT(test->rule), verdict_name(outcome.verdict), outcome.rule);
+    r->passed = is_whole && outcome.verdict == test->expect && same_rule;
+    int size = snprintf(r->message, sizeof r->message, "expected %s%s%.*s, got %s by %s",
+                        verdict_name(test->expect), str_is_absent(test->rule) ? "" : " by ",
+                        STR_FORMAT(test->rule), verdict_name(outcome.verdict), outcome.rule);
+    if (!is_whole) size = snprintf(r->message, sizeof r->message, "there is not enough memory");
+    if (run.given > 0 && size > 0 && (size_t)size < sizeof r->message)
+        snprintf(r->message + size, sizeof r->message - (size_t)size,
+                 "; %llu of %llu given requests were let through", run.counted, run.given);
     cut_to_utf8(r->message);
     r->is_unpaid = !r->passed && outcome.is_unpaid;
-    return outcome.cost;
+    return run.cost;
 }
 
-/* Who loads a document runs them, and what others have changed waits behind it. */
+/* The tests run in the thread that loads a document, and other changes wait for it. */
 static void too_dear(struct policy_test_result *r)
 {
     r->passed = false;
@@ -152,7 +202,7 @@ bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
     *ret_failed = 0;
     if (d->test_count == 0) return true;
     struct policy_set *set = NULL;
-    /* A set counts its references; the document itself is not changed by that. */
+    /* A set changes the reference count only, not the document. */
     struct policy_set_entry entry = {.document = (struct policy_document *)(uintptr_t)d,
                                      .version = 1};
     if (set_build(&entry, 1, true, &set) != ERR_OK) return false;

@@ -1,8 +1,8 @@
-/* mask.c - taking out of a value what may never be written down.
+/* mask.c - replaces the values that must never be recorded.
  *
- * A path names keys (or positions in a list) from args, context or resource on; `*` is any of
- * them, `**` any number of them, none too. The union over all documents of the tenant holds, shadow
- * ones too: hiding more is safe. See mask.h for how they are walked. */
+ * A path names keys (or positions in a list) from args, context or resource on; `*` is any key,
+ * `**` any number of keys, also zero. The masks of all documents of the tenant apply together,
+ * shadow documents included, because hiding more is safe. mask.h describes the algorithm. */
 #include "policy/mask.h"
 
 #include "base/map.h"
@@ -10,16 +10,16 @@
 
 #define MASKED STR("[masked]")
 
-enum { ROOT = 0, NO_NODE = 0 }; /* the root is nobody's child */
+enum { ROOT = 0, NO_NODE = 0 }; /* the root is no child of a node */
 
 struct mask_node {
     uint64_t hash;              /* of the name that leads here */
     uint64_t names;             /* a filter of the names of its named children */
     uint32_t parent;            /* of a named child */
     uint32_t first_child, next; /* named ones */
-    uint32_t star, deep;        /* behind `*`; behind `**` */
-    bool ends;                  /* what leads here is masked */
-    bool stays;                 /* behind `**`: any name leads here again */
+    uint32_t star, deep;        /* after `*`; after `**` */
+    bool ends;                  /* a value at this node is masked */
+    bool stays;                 /* after `**`: any name leads here again */
     bool has_positions;         /* some named child is a number */
 };
 
@@ -50,7 +50,7 @@ static bool is_number(struct str name)
     return name.size > 0;
 }
 
-/* Whether ASCII case is all that two spellings of it may differ in. */
+/* Whether two spellings of the name may differ in ASCII case only. */
 static inline bool is_simple(struct str name)
 {
     unsigned odd = name.size == 0 || (name.bytes[0] == '0' && name.size > 1);
@@ -70,7 +70,7 @@ static inline uint64_t name_bits(struct str name)
            (uint64_t)1 << (mixed >> 46 & 63);
 }
 
-/* Without zeros in front, where it is a whole number. */
+/* Without leading zeros, if it is a whole number. */
 static struct str segment_trim(struct str name)
 {
     if (is_number(name))
@@ -121,7 +121,7 @@ static uint32_t child_make(struct mask_tree *t, uint32_t parent, struct str name
     return node;
 }
 
-/* A name that cannot be folded is any name: masking more is safe. */
+/* A name that cannot be folded counts as any name, because masking more is safe. */
 static void add_mask(struct mask_tree *t, const struct mask *m)
 {
     uint32_t at = ROOT;
@@ -181,7 +181,7 @@ bool masks_build(struct policy_set *s)
 
 /* ---- one step ---- */
 
-/* The lists of nodes on the way to a value, one behind the other. */
+/* The lists of nodes on the path to a value, one after the other. */
 struct walk {
     const struct mask_tree *tree;
     bool only_look;
@@ -192,11 +192,11 @@ struct walk {
 
 struct list {
     size_t from, to; /* in walk.active */
-    bool ends;       /* one of them does */
-    bool overflow;   /* there are more than are kept */
+    bool ends;       /* one of these nodes is masked */
+    bool overflow;   /* there are more nodes than the list can hold */
 };
 
-/* A name on its way through a list: its hash is taken when a node wants it. */
+/* A name that is compared with a list of nodes; its hash is computed at the first use. */
 struct step {
     struct str name; /* absent: any name */
     bool is_other;   /* a name that no mask has */
@@ -222,8 +222,8 @@ static void list_add(struct walk *w, struct list *l, uint32_t node)
     l->ends |= w->tree->nodes[node].ends;
 }
 
-/* With what is behind a `**` that follows it: none of the names that it stands for have to come.
- * That node alone may be there already, because it stays. */
+/* Adds a node and the node after a following `**`, which may match zero names. Only that node may
+ * be in the list already, because it stays. */
 static void list_enter(struct walk *w, struct list *l, uint32_t node)
 {
     uint32_t deep = w->tree->nodes[node].deep;
@@ -241,7 +241,7 @@ static void list_enter_any(struct walk *w, struct list *l, const struct mask_nod
         list_enter(w, l, child);
 }
 
-/* A name that cannot be folded may be any. */
+/* A name that cannot be folded counts as any name. */
 static void list_enter_named(struct walk *w, struct list *l, uint32_t node, struct step *s)
 {
     const struct mask_node *from = &w->tree->nodes[node];
@@ -257,7 +257,7 @@ static void list_enter_named(struct walk *w, struct list *l, uint32_t node, stru
     if (child != NO_NODE) list_enter(w, l, child);
 }
 
-/* Where a name leads from a list. */
+/* The nodes to which a name leads from a list. */
 static struct list follow(struct walk *w, const struct list *before, struct step *s)
 {
     struct list l = {.from = before->to, .to = before->to};
@@ -290,7 +290,7 @@ static bool wants_positions(const struct walk *w, const struct list *l)
 
 static bool mask_value(struct walk *w, struct json *v, const struct list *l);
 
-/* Elements differ by their positions, and most masks name none. */
+/* Elements differ only in their positions, which most masks do not name. */
 static bool mask_elements(struct walk *w, struct json *v, const struct list *l)
 {
     bool found = false, counts = wants_positions(w, l);
@@ -319,7 +319,7 @@ static bool mask_members(struct walk *w, struct json *v, const struct list *l)
     return found;
 }
 
-/* True: there is something to mask. */
+/* True: something must be masked. */
 static bool mask_value(struct walk *w, struct json *v, const struct list *l)
 {
     if (l->ends || l->overflow) {
@@ -330,7 +330,7 @@ static bool mask_value(struct walk *w, struct json *v, const struct list *l)
     return v->type == JSON_ARRAY ? mask_elements(w, v, l) : mask_members(w, v, l);
 }
 
-/* A context that is a string reads as {"text": …}, so that path masks the string. */
+/* A context that is a string counts as {"text": …}, so context.text masks it. */
 static bool mask_text(struct walk *w, struct json *root, const struct list *l)
 {
     struct step s = step_by(STR("text"));
@@ -339,7 +339,7 @@ static bool mask_text(struct walk *w, struct json *root, const struct list *l)
     return mask_value(w, root, &below);
 }
 
-/* False: certainly nothing of it is masked. Most requests have none of the names. */
+/* False: nothing of the value is masked. Most requests have none of the names. */
 static bool may_be_masked(const struct policy_set *s, enum mask_root which, const struct json *root)
 {
     uint64_t names = s->masked_names[which];
@@ -371,7 +371,7 @@ bool masks_walk(const struct policy_set *s, struct str root_name, struct json *r
 
 bool policy_masks_in(const struct policy_set *s, struct str root_name, const struct json *root)
 {
-    /* Looking alone changes nothing, so the cast takes no liberty. */
+    /* With `only_look` the value is not changed, so the cast is safe. */
     return masks_walk(s, root_name, (struct json *)(uintptr_t)root, true, NULL);
 }
 
@@ -404,10 +404,10 @@ const struct json *policy_masked_copy(const struct policy_set *s, struct str roo
     return mine;
 }
 
-/* ---- what may be shown ---- */
+/* ---- paths of conditions ---- */
 
-/* A path and a mask meet where neither leaves the other before its end. `request` holds args,
- * context and resource, as the root of the tree does. */
+/* A path meets a mask if one is a prefix of the other. `request` holds args, context and resource,
+ * like the root of the tree. */
 bool mask_hides(const struct policy_set *s, const struct str *segments, size_t count)
 {
     struct walk w;

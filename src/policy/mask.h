@@ -6,13 +6,13 @@
  *                   ├─ cards ── * ── number !
  *                   └─ ** ── secret !
  *
- * A value is walked once, whatever the number of masks: beside it goes the list of the nodes that
- * its path leads to. A step looks at one node for one value, and a list holds at most
- * MASK_ACTIVE_MAX: a value with more of them is masked whole. So a walk takes at most
- * MASK_ACTIVE_MAX steps for each value. Conditions ask the same tree about a path.
+ * A value is walked once for all masks, together with the list of nodes to which its path leads. A
+ * step compares one value with one node. A list holds at most MASK_ACTIVE_MAX nodes; a value with
+ * more is masked whole. So a walk takes at most MASK_ACTIVE_MAX steps for each value. Conditions
+ * look up paths in the same tree.
  *
- * A name is read in one way, in masks, in values and in conditions: without case and all else that
- * spelling.h folds, and a whole number without zeros in front of it. */
+ * Names are compared in the same way in masks, values and conditions: folded as in spelling.h, and
+ * a whole number without leading zeros. */
 #ifndef POLICY_MASK_H
 #define POLICY_MASK_H
 
@@ -27,7 +27,7 @@ bool masks_build(struct policy_set *s);
  * key) leads to something masked, or holds it. */
 bool mask_hides(const struct policy_set *s, const struct str *segments, size_t count);
 
-/* What policy_mask does, or with `only_look` policy_masks_in; *ret_steps (may be NULL): what it
+/* policy_mask(), or policy_masks_in() with `only_look`; *ret_steps (may be NULL): the steps that it
  * took. */
 bool masks_walk(const struct policy_set *s, struct str root_name, struct json *root, bool only_look,
                 uint64_t *ret_steps);

@@ -1,5 +1,5 @@
 /* match.c - whether a rule's selectors name this subject, this action, this resource. */
-#include "policy/ballot.h"
+#include "policy/evaluation.h"
 
 struct selector_search {
     const struct selector *selector;
@@ -28,7 +28,7 @@ bool selector_match(const struct selector *s, const struct name *n, bool folds)
 
 static void member_visit(void *context, const uint32_t *values, size_t count)
 {
-    struct ballot *b = context;
+    struct evaluation *b = context;
     for (size_t i = 0; i < count; i++) {
         const struct set_member *m = &b->set->members[values[i]];
         bool folding = glob_match(&m->patterns->folding, b->subject, true);
@@ -38,8 +38,8 @@ static void member_visit(void *context, const uint32_t *values, size_t count)
     }
 }
 
-/* Whoever matches exactly matches ignoring case too, so the folding roles are all there are. */
-bool roles_find(struct ballot *b)
+/* A person who matches exactly also matches ignoring case, so the folding roles include the exact. */
+bool roles_find(struct evaluation *b)
 {
     if (b->roles_ready) return true;
     size_t count = b->set->role_count + 1;
@@ -56,7 +56,7 @@ bool roles_find(struct ballot *b)
     return true;
 }
 
-bool rule_matches_subject(struct ballot *b, const struct set_rule *r)
+bool rule_matches_subject(struct evaluation *b, const struct set_rule *r)
 {
     if (!r->names_subject) return true;
     if (b->request->kind == SUBJECT_AGENT) return selector_match(r->agents, b->subject, r->folds);
@@ -68,7 +68,7 @@ bool rule_matches_subject(struct ballot *b, const struct set_rule *r)
     return false;
 }
 
-const struct name *action_name(struct ballot *b)
+const struct name *action_name(struct evaluation *b)
 {
     static const struct name none = {.text = STR(""), .folded = STR(""), .reversed = STR("")};
     if (b->action_ready) return b->action;
@@ -80,25 +80,25 @@ const struct name *action_name(struct ballot *b)
     return b->action;
 }
 
-bool rule_matches_action(struct ballot *b, const struct rule *rule)
+bool rule_matches_action(struct evaluation *b, const struct rule *rule)
 {
     return selector_match(&rule->actions, action_name(b), rule->folds);
 }
 
-bool names_no_resource(const struct ballot *b)
+bool names_no_resource(const struct evaluation *b)
 {
     return str_is_absent(b->request->resource) || b->request->resource_partial;
 }
 
 /* False: memory ran out. */
-static bool respell(struct ballot *b)
+static bool respell(struct evaluation *b)
 {
     if (str_is_absent(b->request->resource_plain)) return true;
     b->respelled = arena_new(b->arena, struct name);
     return b->respelled != NULL && name_prepare(b->respelled, b->request->resource_plain, b->arena);
 }
 
-bool resource_find(struct ballot *b)
+bool resource_find(struct evaluation *b)
 {
     if (b->resource_ready) return true;
     if (str_is_absent(b->request->resource)) return false;
@@ -107,10 +107,12 @@ bool resource_find(struct ballot *b)
     return b->resource_ready;
 }
 
-/* A rule that restricts cannot be escaped by leaving the resource out. */
-bool rule_matches_resource(struct ballot *b, const struct rule *rule)
+/* A request cannot escape a restricting rule by leaving out the resource. */
+bool rule_matches_resource(struct evaluation *b, const struct rule *rule)
 {
-    if (rule->resources.count == 0 || (rule->folds && names_no_resource(b))) return true;
+    if (rule->resources.count == 0) return true;
+    if (unknown_is_resource_cut(b->request)) return unknown_matches_resource(b, rule);
+    if (rule->folds && names_no_resource(b)) return true;
     if (!resource_find(b)) return false;
     return selector_match(&rule->resources, b->resource, rule->folds) ||
            (rule->folds && b->respelled != NULL &&

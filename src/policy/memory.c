@@ -1,12 +1,12 @@
-/* memory.c - one place for each hash of (index, action). */
+/* memory.c - one entry for each hash of (index, action). */
 #include "policy/memory.h"
 
 #include <stdlib.h>
 
 #include "base/check.h"
 
-/* Whoever asks for thousands of names, or makes names collide, costs all who share the thread what
- * remembering spares, and no more: that is as fast as without it. */
+/* A client that sends thousands of names, or makes names collide, only removes the benefit for all
+ * clients of the thread: evaluation is then as fast as without a memory. */
 static uint64_t hash_of(uint64_t index, struct str text)
 {
     const uint64_t multiplier = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio, odd */

@@ -1,14 +1,13 @@
-/* memory.h - inside of the room: the groups whose pattern an action matches, remembered.
+/* memory.h - inside of the room: a cache of the groups whose pattern an action matches.
  *
- * Agents have few tools and call them often, and to find the rules about one is the largest part of
- * an evaluation: hashes of all beginnings, endings and grams of its name, then a look at each
- * pattern that was proposed. What comes of it depends on nothing but the index and the action's text;
- * so it is kept, in a table with one place for each hash, where the newer displaces the older.
+ * Agents have few tools and call them often. The search for the rules of an action is the largest
+ * part of an evaluation: hashes of all beginnings, endings and grams of its name, then a match of
+ * each candidate. The result depends only on the index and the action's text, so it is cached, in
+ * a table with one entry for each hash, in which a newer result replaces an older one.
  *
- * An entry names its index by a number that no other of this process ever has, so that nothing
- * needs to be forgotten when sets are replaced. Kept are plain names without capitals: of these all
- * that is asked later (is it odd, are there capitals) is known without looking. Owned by one
- * thread. */
+ * An entry has the serial of its index, which no other index of this process ever has, so entries
+ * need not be removed when sets are replaced. Only plain names without capitals are cached,
+ * because then no check of the name is needed later. Owned by one thread. */
 #ifndef POLICY_MEMORY_H
 #define POLICY_MEMORY_H
 

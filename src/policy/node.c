@@ -1,4 +1,4 @@
-/* node.c - what both readers share: finding members, counting lines, typing plain scalars. */
+/* node.c - code of both readers: finds members, counts lines, types plain scalars. */
 #include "policy/node.h"
 
 struct node *node_get(const struct node *map, const char *key)
@@ -45,7 +45,7 @@ static size_t digits(struct str text, size_t at)
     return at - from;
 }
 
-/* Whether the text is digits of that base, and their value; an overflow shows in *ret_overflow. */
+/* Whether the text is digits of that base, and their value; *ret_overflow: the value is too large. */
 static bool integer_read(struct str text, int base, uint64_t *ret_value, bool *ret_overflow)
 {
     if (text.size == 0) return false;

@@ -1,13 +1,13 @@
-/* node.h - a document as a tree of typed values that know where they stand.
+/* node.h - a document as a tree of typed values with their positions.
  *
- * YAML (libyaml's events, YAML 1.2 core schema) and JSON (json/) come out as the same tree, so
- * that whoever reads a document need not know which it was. A node begins with a `struct json`
- * and its children are nodes too: any part of the tree can be used as a JSON value as it is.
+ * YAML (libyaml's events, YAML 1.2 core schema) and JSON (json/) become the same tree, so the
+ * readers of a document do not depend on the syntax. A node begins with a `struct json` and its
+ * children are nodes too: any part of the tree can be used as a JSON value.
  *
  * Refused with line and column: aliases, anchors, tags (%TAG, too), more than one document,
  * duplicate keys, keys that are not strings, numbers that cannot be held, too much nesting, too
- * many values. What only one value is wrong with (an alias, a tag) is marked `bad` and reading
- * goes on, so that an author sees several problems at once; readers stay silent about bad nodes. */
+ * many values. An error of one value (an alias, a tag) marks it as `bad` and reading continues, so
+ * that an author sees several problems at once. Readers report nothing about bad nodes. */
 #ifndef POLICY_NODE_H
 #define POLICY_NODE_H
 
@@ -21,9 +21,9 @@ struct node {
     struct json json;      /* first, so that a json pointer into the tree is a node pointer */
     unsigned line, column; /* of the value, 1-based, in characters */
     unsigned key_line, key_column;
-    /* of a string that stands there as it is read: of its first character; 0 */
+    /* of the first character of a string whose text is the value itself; else 0 */
     unsigned text_column;
-    bool bad; /* has been complained about already */
+    bool bad; /* a problem was reported already */
 };
 
 static inline struct node *node_of(struct json *v) { return (struct node *)(void *)v; }
@@ -33,8 +33,8 @@ static inline struct node *node_next(const struct node *n) { return node_of(n->j
 /* The member `key` of a map, or NULL. Linear. */
 struct node *node_get(const struct node *map, const char *key);
 
-/* Reads a whole text. NULL: not a tree at all; the problems say why, unless memory ran out
- * (arena->overflow, whatever memory that was). The tree lies in `arena` and points into `text`. */
+/* Reads a whole text. NULL: no tree; the problems have the reasons, unless memory ran out (then
+ * arena->overflow is set). The tree lies in `arena` and points into `text`. */
 struct node *node_read(struct str text, struct arena *arena, struct policy_problems *problems);
 bool node_text_is_json(struct str text); /* starts with `{`, white space aside */
 
@@ -46,8 +46,8 @@ struct node *node_read_json(struct str text, struct arena *arena, struct policy_
  * held, or not a finite one. */
 bool node_resolve_plain(struct json *v, struct str text, struct arena *arena);
 
-/* Where byte `offset` of `text` stands, 1-based, in characters. Positions are asked for in
- * rising order, so a cursor makes the whole linear. */
+/* The line and column of byte `offset` of `text`, 1-based, in characters. Callers use rising
+ * offsets, so a cursor makes the whole linear. */
 struct text_cursor {
     struct str text;
     size_t offset;

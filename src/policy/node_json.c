@@ -1,7 +1,7 @@
 /* node_json.c - strict JSON (json/) as a tree of nodes.
  *
- * json/ keeps for each value the view of its bytes in the text, which is all that is needed to
- * say line and column; nodes are made in the order of the text, so one cursor walks it once. */
+ * json/ keeps the view of each value's bytes in the text, from which line and column follow. Nodes
+ * are made in the order of the text, so one cursor walks it once. */
 #include "base/limits.h"
 #include "policy/node.h"
 
@@ -60,8 +60,8 @@ static struct node *node_copy(struct copier *c, const struct json *from, bool ha
     return n;
 }
 
-/* The offset of the byte that the reader's sentence names ("… (byte 17)": from 1), or none. The
- * last one counts: a member's name may come before it. */
+/* The offset of the byte in the reader's error text ("… (byte 17)": from 1), or none. The last one
+ * counts, because a member's name may come before it. */
 static bool offset_in_sentence(const char *sentence, size_t *ret_offset)
 {
     bool found = false;

@@ -1,4 +1,4 @@
-/* node_read.c - a text into a tree, by whichever reader it is for. */
+/* node_read.c - reads a text with the YAML or JSON reader. */
 #include "policy/node.h"
 
 #include "base/limits.h"

@@ -1,9 +1,9 @@
-/* node_yaml.c - the only door to libyaml: its events become a tree of nodes.
+/* node_yaml.c - the only user of libyaml: turns its events into a tree of nodes.
  *
- * Events, not libyaml's own tree: that one resolves aliases and forgets where things stand. A
- * stack of open containers is kept here, so nesting is bounded by DEPTH_MAX and not by the C
- * stack. libyaml gives scalars as text; typing them is ours (YAML 1.2 core schema: `yes` and `on`
- * are strings). */
+ * libyaml's own tree resolves aliases and loses positions, so this uses its events. It keeps a
+ * stack of open containers, so nesting is bounded by DEPTH_MAX and not by the C stack. libyaml
+ * returns scalars as text; this code types them (YAML 1.2 core schema: `yes` and `on` are
+ * strings). */
 #include <stdlib.h>
 #include <yaml.h>
 
@@ -26,7 +26,7 @@ struct builder {
     size_t depth;
     struct node *root;
     size_t nodes, documents;
-    bool stopped; /* a problem after which nothing that follows would make sense */
+    bool stopped; /* a problem after which the rest cannot be read */
 };
 
 static void stop(struct builder *b, yaml_mark_t mark, const char *message)
@@ -43,7 +43,7 @@ static void complain(struct builder *b, struct node *n, yaml_mark_t mark, const 
     n->bad = true;
 }
 
-/* No fault of the document, so nothing is said of it: node_read() tells by the arena. */
+/* Not an error of the document, so no problem is added: node_read() sets arena->overflow. */
 static void out_of_memory(struct builder *b)
 {
     b->arena->overflow = true;
@@ -63,7 +63,7 @@ static struct node *node_new(struct builder *b, yaml_mark_t mark)
     return n;
 }
 
-/* A scalar in key position: it waits on the stack until its value comes. */
+/* A scalar in key position: the stack keeps it until its value comes. */
 static void key_take(struct builder *b, struct open_container *top, struct node *n,
                      yaml_mark_t mark)
 {
@@ -72,7 +72,7 @@ static void key_take(struct builder *b, struct open_container *top, struct node 
     top->pending = n;
 }
 
-/* Hangs a value where it belongs. */
+/* Appends a value to the open container. */
 static void place_value(struct builder *b, struct node *n)
 {
     if (b->depth == 0) {
@@ -166,7 +166,7 @@ static int key_compare(const void *a, const void *b)
     return (*x)->key_column < (*y)->key_column ? -1 : (*x)->key_column > (*y)->key_column;
 }
 
-/* Sorting makes this O(n log n) also for a map of a hundred thousand keys. */
+/* Sorting makes this O(n log n), which matters for a map of a hundred thousand keys. */
 static void find_duplicates(struct builder *b, const struct node *map)
 {
     size_t count = map->json.count, i = 0;
@@ -274,8 +274,8 @@ static void on_syntax_error(struct builder *b, const yaml_parser_t *p, struct st
     problem_add(b->problems, NULL, slip.line, slip.column, "%s", words);
 }
 
-/* What YAML takes for the end of a line and a reader sees as nothing: a rule behind it would look like
- * a part of the comment before it. 0: none there; else its bytes. */
+/* A line end of YAML that editors do not show: a rule after it would look like part of the comment
+ * before it. Returns 0 or its number of bytes. */
 static size_t hidden_break(struct str text, size_t at, const char **ret_name)
 {
     static const struct {
@@ -301,10 +301,11 @@ static bool has_hidden_breaks(struct str text, struct policy_problems *problems)
         const char *name;
         size_t size = hidden_break(text, i, &name);
         if (size > 0)
-            problem_add(problems, NULL, line, column,
-                        "%s ends a line in YAML and shows as none; in a text, write it as \\u2028, "
-                        "\\x85 or \\r in double quotes",
-                        name);
+            problem_add(
+                problems, NULL, line, column,
+                "%s ends a line in YAML, but is not visible as one; in a text, write it as \\u2028, "
+                "\\x85 or \\r in double quotes",
+                name);
         found = found || size > 0;
         column += ((unsigned char)text.bytes[i] & 0xC0) != 0x80;
         if (text.bytes[i] == '\n') line++;
@@ -317,7 +318,7 @@ struct node *node_read_yaml(struct str text, struct arena *arena, struct policy_
 {
     struct builder b = {.arena = arena, .problems = problems};
     yaml_parser_t parser;
-    static const char byte_order_mark[] = "\xEF\xBB\xBF"; /* no editor counts it as a column */
+    static const char byte_order_mark[] = "\xEF\xBB\xBF"; /* editors do not count it as a column */
     if (str_starts(text, str_from(byte_order_mark))) text = str_skip(text, strlen(byte_order_mark));
     if (has_hidden_breaks(text, problems)) return NULL;
     if (!yaml_parser_initialize(&parser)) {

@@ -1,6 +1,6 @@
-/* outcome.c - outcomes that no vote makes, and the sentences of all, put together without printf:
- * this is on the hot path. */
-#include "policy/ballot.h"
+/* outcome.c - outcomes without a vote, and the sentences of all outcomes. They are built without
+ * printf, because this is on the hot path. */
+#include "policy/evaluation.h"
 
 const char *verdict_name(enum verdict v)
 {
@@ -36,7 +36,7 @@ void outcome_exhausted(struct policy_outcome *o)
 
 /* ---- sentences ---- */
 
-struct str reason_sentence(struct ballot *b, const struct str *parts, size_t count)
+struct str reason_sentence(struct evaluation *b, const struct str *parts, size_t count)
 {
     size_t size = 0;
     for (size_t i = 0; i < count; i++) size += parts[i].size;
@@ -50,7 +50,7 @@ struct str reason_sentence(struct ballot *b, const struct str *parts, size_t cou
     return buf_view(&out);
 }
 
-struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict vote)
+struct str gate_reason(struct evaluation *b, const struct rule *rule, enum verdict vote)
 {
     const struct gate *g = rule->gate;
     if (!b->request->has_confidence) {

@@ -1,4 +1,4 @@
-/* problem.c - problems with their paths, and guesses at what a misspelt word was meant to be. */
+/* problem.c - problems with their paths, and suggestions for misspelt words. */
 #include "policy/problem.h"
 
 #include <stdarg.h>
@@ -20,8 +20,8 @@ static void path_put(struct buf *out, const struct place *place)
     buf_put(out, place->key);
 }
 
-/* What the message begins with: the last named step and what follows it, as in "by[0]". Elements of
- * a list that is nobody's member have no name. */
+/* The beginning of the message: the last named step and the steps after it, as in "by[0]". An
+ * element of a list without a name has none. */
 static void name_put(struct buf *out, const struct place *place)
 {
     if (!str_is_absent(place->key)) {
@@ -32,8 +32,8 @@ static void name_put(struct buf *out, const struct place *place)
     }
 }
 
-/* What was cut within a character, at the end or before it ("%.60s"), loses that character: the
- * text stays well-formed UTF-8. */
+/* Removes a character that was cut, at the end or before it ("%.60s"), so that the text stays
+ * well-formed UTF-8. */
 static void drop_half_characters(char *text, size_t size)
 {
     size_t kept = 0, wrong;
@@ -47,7 +47,7 @@ static void drop_half_characters(char *text, size_t size)
     text[kept + rest.size] = '\0';
 }
 
-/* As much as there is room for, NUL-terminated. */
+/* The part that fits, NUL-terminated. */
 static void text_copy(char *to, size_t room, struct str text)
 {
     size_t size = text.size < room ? text.size : room - 1;
@@ -91,7 +91,7 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
     text_copy(p->message, sizeof p->message, buf_view(&message));
 }
 
-/* The name in front is the end of the path; it may have a colon in it, so the longest counts. */
+/* The name in front is the end of the path. It may contain a colon, so the longest match counts. */
 const char *policy_problem_short(const struct policy_problem *p)
 {
     struct str path = str_from(p->path), message = str_from(p->message);
@@ -110,36 +110,10 @@ static int problem_compare(const void *a, const void *b)
     const struct policy_problem *x = a, *y = b;
     if (x->line != y->line) return x->line < y->line ? -1 : 1;
     if (x->column != y->column) return x->column < y->column ? -1 : 1;
-    return strcmp(x->message, y->message); /* qsort is not stable, the answer has to be */
+    return strcmp(x->message, y->message); /* qsort is not stable, but the result must be */
 }
 
 void problems_sort(struct policy_problems *problems)
 {
     qsort(problems->list, problems->count, sizeof problems->list[0], problem_compare);
-}
-
-enum { WORD_MAX = 32 };
-
-const char *nearest_word(struct str word, const char *const *candidates, size_t count)
-{
-    if (word.size < 2 || word.size > WORD_MAX) return NULL;
-    const char *best = NULL;
-    for (size_t i = 0; i < count; i++)
-        if (str_glob(str_from(candidates[i]), word, true)) return candidates[i];
-    unsigned best_distance = word.size < 5 ? 2 : 3; /* must be under this */
-    for (size_t i = 0; i < count; i++) {
-        struct str candidate = str_from(candidates[i]);
-        if (candidate.size > WORD_MAX) continue;
-        unsigned distance = str_edits(word, candidate);
-        if (distance < best_distance) {
-            best = candidates[i];
-            best_distance = distance;
-        }
-    }
-    for (size_t i = 0; best == NULL && i < count; i++) {
-        struct str candidate = str_from(candidates[i]);
-        if (str_starts(candidate, word) || (candidate.size >= 3 && str_starts(word, candidate)))
-            best = candidates[i];
-    }
-    return best;
 }

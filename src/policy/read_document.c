@@ -111,7 +111,7 @@ void document_read(struct policy_document *d, const struct node *root,
     if (!want_map(&r, &top)) return;
     reader_check_keys(&r, &top, document_keys, COUNT_OF(document_keys));
     struct value v;
-    if ((v = value_member(&top, "description")).node != NULL) /* for people who read the document */
+    if ((v = value_member(&top, "description")).node != NULL) /* only for readers of the document */
         want_text(&r, &v, TEXT_CHARACTERS_MAX, &(struct str){0});
     if ((v = value_member(&top, "mode")).node != NULL) read_mode(&r, &v);
     if ((v = value_member(&top, "confidence")).node != NULL) d->gate = read_gate(&r, &v);

@@ -1,4 +1,4 @@
-/* read_gate.c - what confidence asks for: of a document, or of a rule. */
+/* read_gate.c - reads the confidence gate of a document or a rule. */
 #include "policy/reader.h"
 
 static bool gate_number(struct reader *r, const struct value *map, const char *key, double *ret,

@@ -41,9 +41,9 @@ static void selector_index(struct reader *r, struct selector *s)
     arena_fini(&scratch);
 }
 
-/* The pattern as it would be spelled plainly, type and id apart, beside the one that was given: a
- * resource is compared so, too, and else `db:Straße-*` would not stop ` db:Straße-1`, which is
- * `db:strasse-1` then. What became a star by it is one: what restricts errs to that side. */
+/* Adds the pattern in plain spelling, type and id separately, to the given one. A resource is
+ * compared in plain spelling, too; otherwise `db:Straße-*` would not stop ` db:Straße-1`, which
+ * becomes `db:strasse-1`. A character that becomes a star acts as one: a restriction may be wider. */
 static void add_plainly(struct reader *r, const struct value *v, struct str text,
                         struct selector *s)
 {
@@ -68,8 +68,8 @@ static void add_plainly(struct reader *r, const struct value *v, struct str text
         s->count++;
 }
 
-/* A pattern with `*` that is matched exactly never matches a name with other characters than the
- * plain ones, so one that demands such a character never matches at all. */
+/* An exact pattern with `*` matches only names of plain characters, so a pattern that contains
+ * another character never matches. */
 static bool is_vain(const struct glob *g)
 {
     if (g->kind == GLOB_EXACT) return false;
@@ -78,7 +78,7 @@ static bool is_vain(const struct glob *g)
     return false;
 }
 
-/* Keeps what lint tells of a pattern that is read otherwise than it looks. */
+/* Keeps the warning about a pattern that means something else than it seems to. */
 static bool note_doubt(struct reader *r, const struct value *item, struct str text)
 {
     char message[200];

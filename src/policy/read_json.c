@@ -1,5 +1,5 @@
-/* read_json.c - values that a document holds as they are: the arguments of a safe call, the
- * requests of tests. They are copied out of the tree, which is freed after loading. */
+/* read_json.c - values that a document contains unchanged: the arguments of a safe call, the
+ * requests of tests. They are copied, because the tree is freed after loading. */
 #include "policy/condition.h"
 
 static bool read_string(struct reader *r, const struct value *v, struct json *copy,
@@ -15,7 +15,7 @@ static bool read_string(struct reader *r, const struct value *v, struct json *co
     if (count == 0) return true;
     struct template *t = reader_take(r, sizeof *t);
     if (t == NULL) return false;
-    /* The list is this document's own until it is loaded. */
+    /* Only this document uses the list until it is loaded. */
     *t = (struct template){.at = copy,
                            .parts = parts,
                            .count = count,

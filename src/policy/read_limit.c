@@ -1,12 +1,12 @@
-/* read_limit.c - a rule's limit: how much is let through, for whom, and in how long a time.
+/* read_limit.c - reads a rule's limit.
  *
  *   limit: {per: actor, window: 1h, count: 30, sum: args.amount, max: 5000, over: human_review}
  *
  *   path = ("args" | "context" | "resource") 1*("." name)
  *   name = [A-Za-z_][A-Za-z0-9_]*, not true, false, null or in
  *
- * The path is an expression of the condition language in its plainest form, and read without it;
- * whatever else stands there is compiled (condition.h). */
+ * A path is the simplest expression of the condition language, and read without a compiler. Any
+ * other expression is compiled (condition.h). */
 #include "policy/condition.h"
 
 enum { PER_WORDS = PER_RESOURCE + 1 };
@@ -30,8 +30,8 @@ static bool is_root(struct str s)
            str_equal(s, STR("resource"));
 }
 
-/* What is no plain path: its value has to be a number when it is asked, and may be one
- * as far as can be told now. */
+/* An expression that is no plain path. Its value must be a number at run time, so its type must
+ * allow a number. */
 static bool read_sum_expression(struct reader *r, const struct value *v, struct str text,
                                 struct limit_terms *t)
 {
@@ -80,7 +80,7 @@ static bool read_sum(struct reader *r, const struct value *v, struct limit_terms
     return true;
 }
 
-/* At least one of the two bounds, and a sum where there is a max. */
+/* At least one of the two bounds, and a sum if there is a max. */
 static bool read_bounds(struct reader *r, const struct value *map, struct limit_terms *t,
                         struct str *ret_max_text)
 {

@@ -1,4 +1,4 @@
-/* read_rule.c - one rule: who, what, on what, and the decision with what belongs to it. */
+/* read_rule.c - reads one rule: its selectors, its decision and the members of the decision. */
 #include "policy/reader.h"
 
 #include "base/map.h"
@@ -51,7 +51,7 @@ static bool read_decision(struct reader *r, const struct value *map, struct rule
     return true;
 }
 
-/* Names of roles; *ret_text (may be NULL) is them with commas between. */
+/* Names of roles; *ret_text (may be NULL) is the same names with commas between. */
 static bool read_role_names(struct reader *r, const struct value *v, size_t most, struct str **ret,
                             size_t *ret_count)
 {
@@ -102,10 +102,50 @@ static void by_text(struct reader *r, struct review_terms *t)
     t->by_text = buf_view(&out);
 }
 
+/* "finance-slack": a lowercase letter, and lowercase letters, digits and - behind it. */
+static bool want_channel(struct reader *r, const struct value *v, struct str *ret)
+{
+    struct str name;
+    if (!want_text(r, v, POLICY_CHANNEL_TEXT, &name)) return false;
+    if (!str_is_label(name, POLICY_CHANNEL_TEXT)) {
+        reader_complain(
+            r, v,
+            "\"%.64s\" is not the name of a channel: a lowercase letter, then lowercase "
+            "letters, digits and -",
+            name.bytes);
+        return false;
+    }
+    *ret = name;
+    return true;
+}
+
+static void read_notify(struct reader *r, const struct value *review, struct review_terms *t)
+{
+    struct value v = value_member(review, "notify"), remind = value_member(review, "remind");
+    if (v.node != NULL && want_list(r, &v, REVIEW_CHANNELS_MAX)) {
+        if (v.node->json.count == 0)
+            reader_complain(r, &v, "is empty; leave it out or name a channel");
+        t->notify = reader_take(r, v.node->json.count * sizeof *t->notify);
+        size_t index = 0;
+        for (const struct node *n = node_first(v.node); n != NULL && t->notify != NULL;
+             n = node_next(n), index++) {
+            struct value item = value_element(&v, n, index);
+            if (want_channel(r, &item, &t->notify[t->notify_count])) t->notify_count++;
+        }
+    }
+    if (remind.node == NULL || !want_duration(r, &remind, REVIEW_MS_MAX, "30d", &t->remind_ms))
+        return;
+    if (v.node == NULL)
+        reader_complain_at_key(r, &remind,
+                               "reminds the channels of notify, and there is no notify");
+    else if (t->remind_ms >= t->expires_in_ms)
+        reader_complain(r, &remind, "comes too late: the review has expired by then (expires_in)");
+}
+
 static void read_review(struct reader *r, const struct value *v, struct rule *rule, bool decided)
 {
-    static const char *const keys[] = {"by", "approvals", "expires_in", "good_for"};
-    const uint64_t day_ms = 24 * 60 * 60 * 1000;
+    static const char *const keys[] = {"by",       "approvals", "expires_in",
+                                       "good_for", "notify",    "remind"};
     if (!want_map(r, v)) return;
     reader_check_keys(r, v, keys, COUNT_OF(keys));
     struct review_terms *t = &rule->review;
@@ -117,11 +157,12 @@ static void read_review(struct reader *r, const struct value *v, struct rule *ru
     if ((m = value_member(v, "approvals")).node != NULL)
         want_count(r, &m, 1, APPROVALS_MAX, &t->approvals);
     if ((m = value_member(v, "expires_in")).node != NULL)
-        want_duration(r, &m, 30 * day_ms, "30d", &t->expires_in_ms);
+        want_duration(r, &m, REVIEW_MS_MAX, "30d", &t->expires_in_ms);
     if ((m = value_member(v, "good_for")).node != NULL)
-        want_duration(r, &m, day_ms, "24h", &t->good_for_ms);
+        want_duration(r, &m, APPROVAL_MS_MAX, "24h", &t->good_for_ms);
+    read_notify(r, v, t);
     if (decided && rule->decision == VERDICT_DENY)
-        reader_complain_at_key(r, v, "a deny asks nobody, so it has no review");
+        reader_complain_at_key(r, v, "a deny asks no person, so it has no review");
 }
 
 static void read_compute(struct reader *r, const struct value *v, struct rule *rule)
@@ -153,7 +194,7 @@ static void read_when(struct reader *r, const struct value *map, struct rule *ru
     rule->when = read_condition(r, &when, text, true);
 }
 
-/* The author's reason, or one for a rule that gives none, goes beside the rule's id. */
+/* Stores the author's reason, or a generated one, next to the rule's id. */
 static void read_reason(struct reader *r, const struct value *map, struct rule *rule)
 {
     static const char *const verbs[] = {" denies this.", " sends this to a person.",
@@ -214,7 +255,8 @@ static void read_rule(struct reader *r, const struct value *v, struct rule *rule
     size_t problems = r->problems->count;
     const struct condition *before = r->document->conditions;
     reader_check_keys(r, v, rule_keys, COUNT_OF(rule_keys));
-    bool keys_known = r->problems->count == problems; /* else a subject may be there, misspelt */
+    bool keys_known =
+        r->problems->count == problems; /* otherwise the rule may have a misspelt subject */
     read_id(r, v, rule);
     bool decided = read_decision(r, v, rule);
     read_when(r, v, rule);

@@ -1,4 +1,4 @@
-/* read_test.c - the tests that a document carries: a request, and what has to come of it. */
+/* read_test.c - reads the tests of a document: a request and the expected result. */
 #include "base/check.h"
 #include "base/time.h"
 #include "policy/reader.h"
@@ -6,8 +6,11 @@
 static const char *const request_keys[] = {"actor", "user_id",    "acting_for", "action",
                                            "tool",  "resource",   "args",       "context",
                                            "scope", "confidence", "tenant_id",  "now"};
+static const char *const given_keys[] = {
+    "actor",   "user_id", "acting_for", "action",    "tool", "resource", "args",
+    "context", "scope",   "confidence", "tenant_id", "now",  "times"};
 
-/* What may be left out; null is absent, as in a live request. */
+/* An optional member; null counts as absent, as in a live request. */
 static struct value optional_member(const struct value *map, const char *key)
 {
     struct value v = value_member(map, key);
@@ -76,8 +79,8 @@ static void read_scope(struct reader *r, const struct value *v, struct policy_re
     q->scope_count = count;
 }
 
-/* What an agent's request has beside it or in its context, as a live one may. A person's has it
- * nowhere: what its context holds under this key is context. */
+/* A member that an agent's request has at its top or in its context, like a live one. A person's
+ * request does not have it; under this key its context has ordinary context. */
 static struct value of_agent(struct reader *r, const struct value *map, const struct value *context,
                              const char *key, bool is_agents)
 {
@@ -93,7 +96,7 @@ static struct value of_agent(struct reader *r, const struct value *map, const st
     return within;
 }
 
-/* As conditions see it: an agent's comes without what is read out of it. */
+/* The context as conditions see it: an agent's is without the members that are read from it. */
 static const struct json *read_context(struct reader *r, const struct value *v, bool is_agents)
 {
     static const char *const told_apart[] = {"confidence", "scope", "acting_for", "trace_id"};
@@ -112,7 +115,8 @@ static const struct json *read_context(struct reader *r, const struct value *v, 
     return context;
 }
 
-/* When it is asked: the same whenever the document is loaded, so that no document ends by itself. */
+/* The time of the request. It does not depend on the time of loading, so a test does not begin to
+ * fail later. */
 static void read_now(struct reader *r, const struct value *map, struct policy_request *q)
 {
     struct value v = optional_member(map, "now");
@@ -122,10 +126,11 @@ static void read_now(struct reader *r, const struct value *map, struct policy_re
         reader_complain(r, &v, "has to be a time like 2026-11-20T09:30:00Z");
 }
 
-static void read_request(struct reader *r, const struct value *map, struct policy_request *q)
+static void read_request(struct reader *r, const struct value *map, const char *const *keys,
+                         size_t key_count, struct policy_request *q)
 {
     if (!want_map(r, map)) return;
-    reader_check_keys(r, map, request_keys, COUNT_OF(request_keys));
+    reader_check_keys(r, map, keys, key_count);
     struct value actor = value_member(map, "actor"), user = value_member(map, "user_id"), v;
     struct value context = optional_member(map, "context");
     bool is_agents = user.node == NULL;
@@ -158,16 +163,52 @@ static void read_request(struct reader *r, const struct value *map, struct polic
         q->has_confidence = want_number(r, &v, 0, 1, &q->confidence);
 }
 
+/* A request that comes before the tested one, at `now_ms` if it has no time of its own. */
+static void read_given(struct reader *r, const struct value *v, uint64_t now_ms,
+                       struct policy_given *given)
+{
+    given->times = 1;
+    given->request.now_ms = now_ms;
+    read_request(r, v, given_keys, COUNT_OF(given_keys), &given->request);
+    if (v->node->json.type != JSON_OBJECT) return;
+    struct value times = value_member(v, "times"), now = optional_member(v, "now");
+    if (times.node != NULL) want_count(r, &times, 1, GIVEN_TIMES_MAX, &given->times);
+    if (given->request.now_ms > now_ms)
+        reader_complain(r, &now, "is later than the tested request");
+}
+
+static void read_givens(struct reader *r, const struct value *v, struct policy_test *test)
+{
+    if (!want_list(r, v, GIVEN_MAX)) return;
+    test->counts = true;
+    test->given = reader_take(r, v->node->json.count * sizeof *test->given + 1);
+    size_t index = 0;
+    uint64_t before_ms = 0;
+    for (const struct node *n = node_first(v->node); n != NULL && test->given != NULL && !r->full;
+         n = node_next(n)) {
+        struct value item = value_element(v, n, index++);
+        struct policy_given *given = &test->given[test->given_count++];
+        *given = (struct policy_given){0};
+        read_given(r, &item, test->request.now_ms, given);
+        if (given->request.now_ms < before_ms)
+            reader_complain(r, &item, "is earlier than the request before it");
+        before_ms = given->request.now_ms;
+    }
+}
+
 static void read_test(struct reader *r, const struct value *v, struct policy_test *test)
 {
-    static const char *const keys[] = {"request", "expect", "rule"};
+    static const char *const keys[] = {"given", "request", "expect", "rule"};
     test->line = v->node->line;
     test->column = v->node->column;
     if (!want_map(r, v)) return;
     reader_check_keys(r, v, keys, COUNT_OF(keys));
-    struct value request = value_member(v, "request"), expect = value_member(v, "expect");
+    struct value request = value_member(v, "request"), expect = value_member(v, "expect"),
+                 given = value_member(v, "given");
     size_t word;
-    if (reader_require(r, v, &request)) read_request(r, &request, &test->request);
+    if (reader_require(r, v, &request))
+        read_request(r, &request, request_keys, COUNT_OF(request_keys), &test->request);
+    if (given.node != NULL) read_givens(r, &given, test);
     if (reader_require(r, v, &expect) &&
         want_word(r, &expect, verdict_words, COUNT_OF(verdict_words), &word))
         check(verdict_read(str_from(verdict_words[word]), &test->expect));

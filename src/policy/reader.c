@@ -1,6 +1,7 @@
-/* reader.c - typed access to nodes. The sentences are for people who write policies: they name
- * the member, show what was found, and say what would be right. */
+/* reader.c - typed access to nodes. The error texts are for authors of policies: they name the
+ * member, the value, and the expected value. */
 #include "policy/reader.h"
+#include "base/nearest.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ struct value value_element(const struct value *list, const struct node *node, si
     return (struct value){.node = node, .place = {.parent = &list->place, .index = index}};
 }
 
-/* The root's own place has no key and no parent: paths begin below it. */
+/* The root's place has no key and no parent: paths begin below it. */
 static const struct place *below_root(const struct place *place, struct place *copies, size_t *used)
 {
     if (place == NULL || (place->parent == NULL && str_is_absent(place->key))) return NULL;

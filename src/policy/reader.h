@@ -1,16 +1,16 @@
-/* reader.h - typed access to a document's nodes; what does not fit becomes a problem.
+/* reader.h - typed access to a document's nodes; an unexpected value becomes a problem.
  *
- * Every function returns false after it has complained (or where a node has been complained
- * about before), and then leaves its result alone; callers go on with the next member, so that
- * an author gets all problems at once. A `value` is a node with the place where it is. */
+ * Every function returns false after it has added a problem (or if the node already has one), and
+ * then does not change its result. Callers continue with the next member, so that an author gets
+ * all problems at once. A `value` is a node with its place. */
 #ifndef POLICY_READER_H
 #define POLICY_READER_H
 
-#include "policy/cel/cel.h"
+#include "cel/cel.h"
 #include "policy/document.h"
 
 struct reader {
-    struct policy_document *document; /* its arena holds what is read */
+    struct policy_document *document; /* its arena holds the values */
     struct policy_problems *problems;
     size_t globs;         /* compiled so far */
     struct cel_room room; /* of its conditions */
@@ -22,17 +22,17 @@ struct value {
     struct place place;
 };
 
-/* The member `key` of a map; its node is NULL where there is none. The result points at `map`. */
+/* The member `key` of a map; its node is NULL if there is none. The result points at `map`. */
 struct value value_member(const struct value *map, const char *key);
 struct value value_element(const struct value *list, const struct node *node, size_t index);
 
 void reader_complain(struct reader *r, const struct value *v, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* At the member's key instead of its value. */
+/* Adds a problem at the member's key instead of its value. */
 void reader_complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What is legal and probably wrong, kept in the document for policy_lint(). */
+/* Keeps a warning in the document for policy_lint(). */
 void reader_doubt(struct reader *r, const struct value *v, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -56,10 +56,10 @@ bool want_word(struct reader *r, const struct value *v, const char *const *words
 
 bool is_among(struct str word, const char *const *words, size_t count);
 
-/* Complains of members that are not among `keys`, with a guess at what was meant. */
+/* Adds a problem for each member that is not among `keys`, with a suggestion. */
 void reader_check_keys(struct reader *r, const struct value *map, const char *const *keys,
                        size_t count);
-/* False, with a complaint, where the member is missing. */
+/* False, with a problem, if the member is missing. */
 bool reader_require(struct reader *r, const struct value *map, const struct value *v);
 
 void *reader_take(struct reader *r, size_t size); /* NULL and r->full */
@@ -73,11 +73,12 @@ void read_rules(struct reader *r, const struct value *v);
 void read_tests(struct reader *r, const struct value *v);
 const struct gate *read_gate(struct reader *r, const struct value *v);         /* NULL: bad */
 const struct limit_terms *read_limit(struct reader *r, const struct value *v); /* NULL: bad */
-/* A copy of a value in the document. `templates`: strings with `${…}` in them are put before this
- * list, and `$${` becomes `${`; NULL: strings are what they are. */
+/* A copy of a value in the document. `templates`: strings with `${…}` are added to the front of
+ * this list, and `$${` becomes `${`; NULL: strings are copied unchanged. */
 struct json *read_json(struct reader *r, const struct value *v, const struct template **templates);
 bool read_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret);
-/* The same of resources: where they fold, beside each that is spelled oddly it as it is plainly. */
+/* The same for resources: a folding pattern with an unusual spelling is added in plain spelling,
+ * too. */
 bool read_resource_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret);
 
 extern const char *const verdict_words[4]; /* from loose to strict, as authors list them */

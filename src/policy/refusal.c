@@ -1,9 +1,9 @@
-/* refusal.c - what only a new document is refused for.
+/* refusal.c - errors that refuse only a new document.
  *
- * A document that is in force must load as long as it is stored, in every later version. So a new
- * rule of the language that is stricter is not an error of the reader: it is a pass over the loaded
- * document, run when a document is checked, put or applied. Of a stored document the platform tells
- * what the passes find (`/healthz`), so that its author hears of it before the next put.
+ * A document in force must load as long as it is stored, in every later version. So a new, stricter
+ * rule of the language is not an error of the reader. It is a pass over the loaded document, which
+ * runs when a document is checked, put or applied. For stored documents /healthz of the platform
+ * has the results of the passes, so that the author can correct the document before the next put.
  *
  * A new refusal is one row in `passes`. A pass reports with problem_add() and changes nothing. */
 #include "policy/refusal.h"
@@ -11,8 +11,8 @@
 #include "policy/condition.h"
 #include "policy/problem.h"
 
-/* A test whose conditions cost more than they may says nothing, and none is run behind the one that
- * spent what all may cost together. */
+/* A test whose conditions cost more than they may has no result, and no test runs after the one
+ * that spent the budget of all. */
 static void refuse_unpaid_tests(const struct policy_document *d, struct policy_problems *ret)
 {
     const struct policy_test_result *r = d->unpaid_test;

@@ -6,6 +6,6 @@
 
 typedef void refusal_pass(const struct policy_document *d, struct policy_problems *ret);
 
-refusal_pass refuse_vain_masks; /* that cover nothing, whatever is asked */
+refusal_pass refuse_vain_masks; /* masks that cover nothing in any request */
 
 #endif

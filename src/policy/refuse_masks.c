@@ -1,5 +1,5 @@
-/* refuse_masks.c - masks that cover nothing, whatever is asked: their author believes that something
- * is hidden which is not. */
+/* refuse_masks.c - refuses masks that cover nothing in any request, because their author believes
+ * that a value is hidden. */
 #include "policy/problem.h"
 #include "policy/refusal.h"
 

@@ -1,5 +1,5 @@
-/* resource.c - what a request's resource is to the policies: one reading for live decisions, for
- * recorded ones that are asked again, and for the tests of documents. */
+/* resource.c - reads a request's resource, in the same way for live decisions, for recorded
+ * requests and for the tests of documents. */
 #include "policy/policy.h"
 #include "spelling/spelling.h"
 
@@ -23,7 +23,8 @@ struct json *policy_resource_of_text(struct str text, struct arena *arena)
     return object;
 }
 
-/* `null` is absent, for conditions too; the same object where it has none. NULL: no memory. */
+/* Removes members that are `null`, because null counts as absent, for conditions too. Returns the
+ * same object if it has none. NULL: no memory. */
 static const struct json *without_nulls(const struct json *object, struct arena *arena)
 {
     const struct json *null = object->child;
@@ -68,7 +69,7 @@ static bool plain_of(struct str part, struct arena *arena, struct str *ret)
     return str_is_absent(part) || !str_is_absent(*ret);
 }
 
-/* Type and id apart: a blank beside the colon is at an end of one of them. */
+/* Type and id separately: a blank beside the colon is at an end of one of them. */
 static bool spell_plainly(struct policy_request *q, struct str type, struct str id,
                           struct arena *arena)
 {

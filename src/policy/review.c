@@ -1,9 +1,9 @@
-/* review.c - what people are asked where rules vote human_review.
+/* review.c - the review terms if rules vote human_review.
  *
- * Every such vote is named, so that an approval can say later which votes it covers; every rule
- * behind one states a requirement, and all of them have to be met; of the times the shortest
- * hold. Rules that ask for the same roles one behind the other are told of once. */
-#include "policy/ballot.h"
+ * The terms name every such vote, so that an approval later covers exactly these votes. Every rule
+ * behind a vote adds a requirement, and all requirements must be met; the shortest times apply.
+ * Consecutive rules with the same roles appear once in the text. */
+#include "policy/evaluation.h"
 
 static void join_times(struct policy_review *into, const struct review_terms *t)
 {
@@ -11,16 +11,38 @@ static void join_times(struct policy_review *into, const struct review_terms *t)
     if (t->approvals > into->approvals) into->approvals = t->approvals;
     if (first || t->expires_in_ms < into->expires_in_ms) into->expires_in_ms = t->expires_in_ms;
     if (first || t->good_for_ms < into->good_for_ms) into->good_for_ms = t->good_for_ms;
+    if (t->remind_ms != 0 && (into->remind_ms == 0 || t->remind_ms < into->remind_ms))
+        into->remind_ms = t->remind_ms;
 }
 
-static struct policy_requirement requirement_of(const struct review_terms *t)
+/* Adds the rule's channels that are not there yet. */
+static void join_channels(struct policy_review *into, struct str *list,
+                          const struct review_terms *t)
 {
-    return (struct policy_requirement){
-        .approvals = t->approvals, .by = t->by, .by_count = t->by_count};
+    for (size_t i = 0; i < t->notify_count; i++) {
+        size_t at = 0;
+        while (at < into->notify_count && !str_equal(list[at], t->notify[i])) at++;
+        if (at == into->notify_count && at < POLICY_CHANNELS_MAX)
+            list[into->notify_count++] = t->notify[i];
+    }
+    into->notify = list;
+}
+
+static size_t channels_most(size_t before, size_t more)
+{
+    return before + more < POLICY_CHANNELS_MAX ? before + more : POLICY_CHANNELS_MAX;
+}
+
+static struct policy_requirement requirement_of(const struct review_terms *t, size_t vote)
+{
+    return (struct policy_requirement){.approvals = t->approvals,
+                                       .by = t->by,
+                                       .by_count = t->by_count,
+                                       .vote = (unsigned)vote + 1};
 }
 
 /* "finance, legal; cfo". False: the arena is full. */
-static bool join_by(struct ballot *b, const struct numbers *rules, struct str *ret)
+static bool join_by(struct evaluation *b, const struct numbers *rules, struct str *ret)
 {
     size_t size = 0;
     for (size_t i = 0; i < rules->count; i++)
@@ -40,9 +62,9 @@ static bool join_by(struct ballot *b, const struct numbers *rules, struct str *r
     return true;
 }
 
-/* The votes of one rule that ask, or asked until a person approved; a limit's only where it was
- * approved, since nobody knows before it is counted whether it asks. */
-static size_t votes_of(const struct ballot *b, const struct set_rule *r,
+/* The human_review votes of one rule, open or approved. A limit's vote is added only if it was
+ * approved, because an open one is not known before the limit is counted. */
+static size_t votes_of(const struct evaluation *b, const struct set_rule *r,
                        struct policy_vote votes[3])
 {
     const struct rule *rule = r->rule;
@@ -58,21 +80,26 @@ static size_t votes_of(const struct ballot *b, const struct set_rule *r,
     return count;
 }
 
-void outcome_review(struct ballot *b, const struct numbers *rules, struct policy_review *ret)
+void outcome_review(struct evaluation *b, const struct numbers *rules, struct policy_review *ret)
 {
     size_t count = rules->count;
     *ret = (struct policy_review){0};
     struct policy_requirement *requirements =
         arena_array(b->arena, struct policy_requirement, count);
     struct policy_vote *votes = arena_array(b->arena, struct policy_vote, count * 3);
-    if (requirements == NULL || votes == NULL) {
+    size_t channels = 0;
+    for (size_t i = 0; i < count; i++)
+        channels += b->set->rules[rules->list[i]].rule->review.notify_count;
+    struct str *notify = arena_array(b->arena, struct str, channels_most(channels, 0) + 1);
+    if (requirements == NULL || votes == NULL || notify == NULL) {
         b->failed = true;
         return;
     }
     for (size_t i = 0; i < count; i++) {
         const struct set_rule *r = &b->set->rules[rules->list[i]];
         join_times(ret, &r->rule->review);
-        requirements[ret->requirement_count++] = requirement_of(&r->rule->review);
+        join_channels(ret, notify, &r->rule->review);
+        requirements[ret->requirement_count++] = requirement_of(&r->rule->review, ret->vote_count);
         ret->vote_count += votes_of(b, r, votes + ret->vote_count);
     }
     ret->requirements = requirements;
@@ -89,18 +116,23 @@ bool review_add(struct policy_review *review, struct policy_vote vote,
     struct policy_requirement *requirements =
         arena_array(arena, struct policy_requirement, review->requirement_count + 1);
     struct policy_vote *votes = arena_array(arena, struct policy_vote, review->vote_count + 1);
+    struct str *notify = arena_array(arena, struct str,
+                                     channels_most(review->notify_count, terms->notify_count) + 1);
     struct str by = review->by;
     if (str_is_absent(by))
         by = terms->by_text;
     else if (!str_is_absent(terms->by_text) && !str_equal(by, terms->by_text))
         by = arena_printf(arena, "%.*s; %.*s", STR_FORMAT(by), STR_FORMAT(terms->by_text));
-    if (requirements == NULL || votes == NULL || arena->overflow) return false;
+    if (requirements == NULL || votes == NULL || notify == NULL || arena->overflow) return false;
     if (review->requirement_count > 0)
         memcpy(requirements, review->requirements,
                review->requirement_count * sizeof *requirements);
     if (review->vote_count > 0) memcpy(votes, review->votes, review->vote_count * sizeof *votes);
+    if (review->notify_count > 0)
+        memcpy(notify, review->notify, review->notify_count * sizeof *notify);
     join_times(review, terms);
-    requirements[review->requirement_count++] = requirement_of(terms);
+    join_channels(review, notify, terms);
+    requirements[review->requirement_count++] = requirement_of(terms, review->vote_count);
     votes[review->vote_count++] = vote;
     review->requirements = requirements;
     review->votes = votes;

@@ -1,6 +1,7 @@
-/* role.c - who of the people has a role, asked outside of a decision: who may approve a review.
+/* role.c - whether a person has a role, outside of a decision: whether the person may approve a
+ * review.
  *
- * Approving permits, so members are matched as an allow's patterns are: exactly. */
+ * An approval permits, so members are matched exactly, like the patterns of an allow. */
 #include "policy/set.h"
 
 struct role_search {

@@ -1,23 +1,24 @@
-/* roles.c - the roles of a set of documents: every one that a rule names is defined by one.
+/* roles.c - checks that every role that a rule names is defined by a document of the set.
  *
- * A misspelled role selects nobody. In an allow that is a permission that nobody has; in a deny it
- * is one that nobody meets, and in `review.by` a review that nobody may resolve. No document can be
- * asked by itself, since the roles of a tenant are what its documents say together. So each gives a
- * small summary (which roles it defines, which its rules name, and where), and these are compared. */
+ * A misspelled role selects no person. Then an allow permits no one, a deny stops no one, and no
+ * one may resolve a review with that `review.by`. A single document cannot be checked, because all
+ * documents of a tenant define its roles together. So each document has a small summary (the roles
+ * that it defines, those that its rules name, and where), and the summaries are compared. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/map.h"
-#include "policy/cel/roles.h"
+#include "base/nearest.h"
+#include "cel/roles.h"
 #include "policy/condition.h"
 #include "policy/problem.h"
 
 enum { SUMMARY_FIRST = 512, SUMMARY_MOST = 256 << 20, GUESSES_MAX = 1000 };
 
-/* Where a rule names a role: the first place of the document. */
+/* The first position in the document where a rule names a role. */
 struct named_role {
     struct str role, rule_id;
-    const char *member, *list; /* "review", "by"; list NULL: member is all of it */
+    const char *member, *list; /* "review", "by"; list NULL: only the member */
     size_t rule, index;
     size_t places;
     unsigned line, column;
@@ -132,7 +133,7 @@ void policy_roles_destroy(struct policy_roles *p)
 
 /* ---- of a set ---- */
 
-/* What the members define; a shadow document's roles count for shadow documents alone. */
+/* The roles that the members define; roles of a shadow document count for shadow documents only. */
 struct defined_roles {
     struct map enforced, all;
 };

@@ -9,7 +9,7 @@
 #include "policy/mask.h"
 
 static const size_t set_bytes_max = (size_t)8
-                                    << 30; /* bounds nothing real; the arena wants a bound */
+                                    << 30; /* larger than any real set; the arena needs a bound */
 
 static int document_compare(const void *a, const void *b)
 {
@@ -102,7 +102,7 @@ static bool collect_members(struct policy_set *s, const struct map *numbers)
     return s->member_index != NULL;
 }
 
-/* The roles a rule selects, as numbers; a role that nobody defines selects nobody. */
+/* The roles that a rule selects, as numbers; an undefined role selects no person. */
 static bool resolve_roles(struct policy_set *s, const struct map *numbers, struct set_rule *r)
 {
     if (r->rule->role_count == 0) return true;
@@ -133,7 +133,7 @@ static void rule_init(struct set_rule *r, const struct rule *rule)
                                 rule->actions.globs[i].text.bytes[k];
 }
 
-/* The set's memory is in huge pages, small documents' is not. */
+/* The set's memory is in huge pages, unlike the memory of small documents. */
 static const struct rule_told *told_copy(struct policy_set *s, const struct rule_told *told)
 {
     size_t size = sizeof *told + told->id_size + 1 + told->reason_size + 1;
@@ -167,8 +167,8 @@ static const struct selector *selector_copy(struct policy_set *s, const struct s
     return copy;
 }
 
-/* Selectors that say the same become one, found by their first pattern: the last of that beginning
- * is remembered, which is enough for the usual run of rules for one agent. */
+/* Equal selectors become one. Only the last selector with the same first pattern is compared,
+ * which is enough for the usual run of rules for one agent. */
 static bool intern(struct policy_set *s, struct map selectors[2], bool folds,
                    const struct selector **selector)
 {
@@ -196,7 +196,7 @@ static bool collect_rules(struct policy_set *s, const struct map *numbers, struc
             rule_init(r, &d->rules[k]);
             r->document = (uint32_t)i;
             r->shadow = s->documents[i].shadow;
-            r->has_limit = d->rules[k].limit != NULL && !r->shadow;
+            r->has_limit = d->rules[k].limit != NULL;
             r->told = told_copy(s, d->rules[k].told);
             if (r->told == NULL || !resolve_roles(s, numbers, r)) return false;
             if (!intern(s, selectors, r->folds, &r->agents) ||
@@ -207,7 +207,7 @@ static bool collect_rules(struct policy_set *s, const struct map *numbers, struc
     return true;
 }
 
-/* Once all masks are known. Most tenants have no such rule, and keep no list. */
+/* Runs when all masks are known. Most tenants have no such rule, and no list. */
 static bool note_hidden_args(struct policy_set *s)
 {
     bool *hides = NULL;

@@ -1,7 +1,7 @@
 /* set.h - inside of the room: the joined documents of a tenant, with the index over their rules.
  *
  * Rules are numbered in the order that breaks ties: document name in byte order, then position.
- * So evaluation may look at them in any order and keep, for each verdict, the smallest number.
+ * So evaluation may visit them in any order and keep, for each verdict, the smallest number.
  *
  *   action ──index──▶ group (all rules with one action pattern)
  *                       ├─ few rules:  look at each
@@ -19,9 +19,9 @@
 #include "policy/document.h"
 
 enum {
-    GROUP_INDEX_AT =
-        8,             /* more rules than this under one action pattern are told apart by subject */
-    CELL_SPLIT_AT = 8, /* more with resources than this under one subject pattern, by resource */
+    GROUP_INDEX_AT = 8, /* more rules than this with one action pattern are indexed by subject */
+    CELL_SPLIT_AT =
+        8, /* more rules with resources than this with one subject pattern are indexed by resource */
     NO_RULE = UINT32_MAX,
     VALUE_IS_CELL = 1 << 30, /* marks a cell's number among numbers of rules; more are refused */
     VALUE_IS_OWN = 1 << 30,  /* marks a rule's number among numbers of groups */
@@ -33,14 +33,15 @@ struct set_document {
     bool shadow;
 };
 
-/* What evaluation needs of a rule in one cache line; of the winner it asks `told` besides. What is
- * at hand then depends on one line after the other as little as can be: a set of 100,000 rules is
- * in no cache, and a decision waits for each line that it could not ask for before. */
+/* The parts of a rule that evaluation needs, in one cache line; only the deciding rule's texts are
+ * elsewhere. A set of 100,000 rules is in no cache, so a decision waits for each line that it
+ * could not prefetch. So the layout has as few loads as possible that depend on other loads. */
 struct set_rule {
     _Alignas(64) const struct rule *rule;
-    const struct selector *agents, *users; /* rules that select the same share one: it stays warm */
-    const struct gate *gate;               /* NULL: none, or a deny */
-    const uint32_t *roles; /* numbers of the roles it selects that exist in this tenant */
+    const struct selector *agents,
+        *users;              /* rules with equal selectors share one, which stays in the cache */
+    const struct gate *gate; /* NULL: none, or a deny */
+    const uint32_t *roles;   /* numbers of the selected roles that exist in this tenant */
     const struct rule_told *told;
     uint32_t role_count;
     uint32_t document;
@@ -48,16 +49,16 @@ struct set_rule {
     bool folds, shadow, names_subject, has_resources;
     bool has_when;
     bool small_letters; /* no action pattern has capitals */
-    bool has_limit;     /* and its document is enforced */
+    bool has_limit;
 };
 _Static_assert(sizeof(struct set_rule) == 64, "one cache line");
 
-/* Rules with resources, told apart by them. */
+/* Rules with resources, indexed by these. */
 struct resource_split {
     const uint32_t *anywhere; /* those without */
     size_t anywhere_count;
     const struct index *named;
-    const uint32_t *unnamed; /* those that a request without a whole resource meets as well */
+    const uint32_t *unnamed; /* rules that also apply to a request without a whole resource */
     size_t unnamed_count;
 };
 
@@ -98,8 +99,8 @@ struct group {
 };
 _Static_assert(sizeof(struct group) == 64, "one cache line");
 
-/* The way from an action to rules. Shadow documents' rules have one of their own, so that what they
- * cost, time and memory, is never part of what the others decide. */
+/* The index from an action to rules. Rules of shadow documents have an index of their own, so that
+ * their cost in time and memory does not affect the decision. */
 struct rule_index {
     uint64_t serial; /* of all indexes of this process; from 1 on */
     struct group *groups;
@@ -129,7 +130,7 @@ struct policy_set {
     const struct index *member_index;
     const struct mask_tree *masks; /* NULL: none */
     size_t mask_count;
-    /* a filter of the names that are masked, or hold something masked, right below the root */
+    /* a filter of the names directly below the root that are masked or contain masked values */
     uint64_t masked_names[MASK_ROOTS];
     /* by rule: an expression in its safe arguments reads something masked; NULL: none does */
     const bool *hides_args;
@@ -139,7 +140,7 @@ struct policy_set {
     struct str closed_reason;
 };
 
-/* `as_enforced` counts shadow documents as if they were enforced: for a document's tests. */
+/* `as_enforced` treats shadow documents as enforced: for a document's tests. */
 enum err set_build(const struct policy_set_entry *entries, size_t count, bool as_enforced,
                    struct policy_set **ret);
 
@@ -149,7 +150,7 @@ void *arena_lines(struct arena *arena, size_t size);
 /* groups.c: fills both indexes and s->own from s->rules. False: out of memory. */
 bool set_build_groups(struct policy_set *s);
 
-/* subjects.c: of a group's many rules. NULL: out of memory. */
+/* subjects.c: the index of a group with many rules. NULL: out of memory. */
 const struct subject_index *subjects_build(struct policy_set *s, const uint32_t *rules,
                                            size_t count);
 

@@ -1,4 +1,4 @@
-/* subjects.c - telling apart the many rules of one action: by subject, then by resource.
+/* subjects.c - divides the many rules of one action by subject, then by resource.
  *
  *   rules ─┬─ for anyone ───────────────────────────▶ cell
  *          ├─ agents, users: index over patterns ───▶ cell (all rules with that pattern)
@@ -8,7 +8,7 @@
  *          └─ many: without resources | resources: index over patterns | unnamed
  *
  * A rule of several patterns is in several cells. `unnamed` are the deny and human_review rules
- * with resources, which a request that names no (whole) resource meets all the same. */
+ * with resources, which also apply to a request without a (whole) resource. */
 #include <stdlib.h>
 
 #include "policy/filing.h"
@@ -63,7 +63,7 @@ static bool cell_make(struct policy_set *s, const uint32_t *rules, size_t count,
 
 /* ---- subjects ---- */
 
-/* Each run of equal patterns becomes a cell, or, where it is one rule's alone, that rule. */
+/* Each run of equal patterns becomes a cell, or, if it belongs to one rule, that rule. */
 static bool fill_axis(struct policy_set *s, const struct filings *f, struct index_entry *entries,
                       struct axis *ret)
 {

@@ -23,7 +23,7 @@ static bool says_nothing(struct str line)
     return from == line.size || line.bytes[from] == '#' || line.bytes[from] == '\r';
 }
 
-/* The number of the nearest line before this one that says something, and the line; 0: none is. */
+/* The number of the nearest non-empty line before this one, and the line; 0: none. */
 static unsigned line_before(struct str text, unsigned line, struct str *ret_line)
 {
     struct str rest = text, one;
@@ -39,8 +39,8 @@ static unsigned line_before(struct str text, unsigned line, struct str *ret_line
 
 /* ---- sentences ---- */
 
-/* Whether a quote of either kind has no partner in the line. Escaped ones come in the middle of
- * words as a rule and are not told apart: this is for a hint. */
+/* Whether a quote of either kind has no partner in the line. Escaped quotes are not recognised:
+ * they are usually in the middle of words, and the result is only for a hint. */
 static bool has_lonely_quote(struct str line)
 {
     bool lonely[2] = {false, false};
@@ -51,8 +51,8 @@ static bool has_lonely_quote(struct str line)
     return lonely[0] || lonely[1];
 }
 
-/* The line before this one whose lonely quote is closed by one in front of
- * the slip; 0: there is none. */
+/* The line before this one with a single quote that is closed by a quote before the error; 0:
+ * none. */
 static unsigned line_of_quote(const struct yaml_slip *s)
 {
     enum { LOOKED_AT_MOST = 50 };
@@ -67,7 +67,7 @@ static unsigned line_of_quote(const struct yaml_slip *s)
     return 0;
 }
 
-/* What stands in the middle of a line is not where a key would be. */
+/* A position in the middle of a line is not the beginning of a key. */
 static void put_rest(struct buf *out, const struct yaml_slip *s)
 {
     unsigned opened = line_of_quote(s);

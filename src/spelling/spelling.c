@@ -4,6 +4,7 @@
 #include <utf8proc.h>
 
 #include "base/map.h"
+#include "spelling/inside.h"
 
 enum { PLAIN_BYTES = 256 };
 
@@ -18,7 +19,7 @@ bool spelling_is_plain(struct str name)
     return name.size == 0 || !after_blank;
 }
 
-/* Trims blanks and draws them together, in place; the new size. */
+/* Trims blanks and reduces each run to one, in place; returns the new size. */
 static size_t blanks_tidy(char *bytes, size_t size)
 {
     size_t to = 0;
@@ -27,9 +28,9 @@ static size_t blanks_tidy(char *bytes, size_t size)
     return to > 0 && bytes[to - 1] == ' ' ? to - 1 : to;
 }
 
-/* Nobody sees these, and utf8proc's own folding keeps them: what is reserved for characters that are
- * ignored, format characters but for those that are signs themselves (Arabic and Kaithi number
- * signs and the like), and two that are drawn as nothing. */
+/* Invisible characters that utf8proc's own folding keeps: characters reserved as
+ * default-ignorable, format characters except those that are signs themselves (Arabic and Kaithi
+ * number signs and similar ones), and two that have no glyph. */
 static bool is_unseen(utf8proc_int32_t c)
 {
     static const struct {
@@ -44,7 +45,8 @@ static bool is_unseen(utf8proc_int32_t c)
     return utf8proc_category(c) == UTF8PROC_CATEGORY_CF;
 }
 
-/* Before the folding: what nobody sees becomes a character that it drops, every blank a space. */
+/* Before the folding: an invisible character becomes one that the folding drops, every blank a
+ * space. */
 static utf8proc_int32_t map_unseen(utf8proc_int32_t c, void *context)
 {
     enum { SOFT_HYPHEN = 0xAD, BRAILLE_BLANK = 0x2800 };
@@ -57,38 +59,57 @@ static utf8proc_int32_t map_unseen(utf8proc_int32_t c, void *context)
     return is_unseen(c) ? SOFT_HYPHEN : c;
 }
 
-/* The caller's to free; NULL: it cannot be folded. */
-static char *fold(struct str name, size_t *ret_size)
+static char *tidied(struct str name, bool ignore_case, size_t *ret_size)
 {
     utf8proc_uint8_t *folded = NULL;
     utf8proc_ssize_t size = utf8proc_map_custom(
         (const utf8proc_uint8_t *)name.bytes, (utf8proc_ssize_t)name.size, &folded,
-        UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT | UTF8PROC_CASEFOLD | UTF8PROC_IGNORE |
-            UTF8PROC_STRIPCC | UTF8PROC_LUMP,
+        UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT |
+            (ignore_case ? UTF8PROC_CASEFOLD : 0) | UTF8PROC_IGNORE | UTF8PROC_STRIPCC |
+            UTF8PROC_LUMP,
         map_unseen, NULL);
     if (size < 0) return NULL;
     *ret_size = blanks_tidy((char *)folded, (size_t)size);
     return (char *)folded;
 }
 
-struct str spelling_fold(struct str name, struct arena *arena)
+/* The caller frees it; NULL: it cannot be folded. */
+static char *fold(struct str name, size_t *ret_size) { return tidied(name, true, ret_size); }
+
+static void lower(char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] >= 'A' && bytes[i] <= 'Z') bytes[i] = (char)(bytes[i] | 0x20);
+}
+
+struct str spelling_tidy(struct str name, bool ignore_case, struct arena *arena)
 {
     size_t size = 0;
-    char *folded = fold(name, &size);
+    if (spelling_is_plain(name)) { /* most names are */
+        char *copy = arena_bytes(arena, name.size + 1);
+        if (copy == NULL) return (struct str){0};
+        if (name.size > 0) memcpy(copy, name.bytes, name.size);
+        if (ignore_case) lower(copy, name.size);
+        return str_of(copy, name.size);
+    }
+    char *folded = tidied(name, ignore_case, &size);
     struct str kept = folded == NULL ? (struct str){0} : arena_copy(arena, str_of(folded, size));
     free(folded);
     return kept;
 }
 
-/* Most names are plain, and take no memory. */
+struct str spelling_fold(struct str name, struct arena *arena)
+{
+    return spelling_tidy(name, true, arena);
+}
+
+/* Most names are plain, and need no memory. */
 static uint64_t hash_plain(struct str name)
 {
-    char lower[PLAIN_BYTES];
-    for (size_t i = 0; i < name.size; i++) {
-        char c = name.bytes[i];
-        lower[i] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-    }
-    return hash_bytes(lower, name.size) | 1;
+    char bytes[PLAIN_BYTES];
+    if (name.size > 0) memcpy(bytes, name.bytes, name.size);
+    lower(bytes, name.size);
+    return hash_bytes(bytes, name.size) | 1;
 }
 
 uint64_t spelling_hash(struct str name)

@@ -2,7 +2,7 @@
  *
  * For each request: jsmn's tokens of the body, SHA-256 of the body and of an outcome, a record
  * copied into the open block, and an event copied behind those that are to be sent. After each
- * beat: the block's checksum and its hash, which the next one carries, and one pwrite(). Events are
+ * turn: the block's checksum and its hash, which the next one carries, and one pwrite(). Events are
  * sent as soon as there are enough of them.
  *
  * Nobody is admitted, nothing is evaluated, no event is made, nothing is read again or waits for a

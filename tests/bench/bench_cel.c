@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "policy/cel/cel.h"
+#include "cel/cel.h"
 #include "../unit/cel/dear.h"
 
 enum { ROUNDS = 25, TURNS = 100000, COMPILES = 3000, GOAL = 5 };

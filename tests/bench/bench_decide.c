@@ -93,7 +93,7 @@ struct scene {
     struct arena arena;
     struct caller caller;
     struct chance chance;
-    struct place_keys keys;
+    struct digest_keys keys;
     struct decide_tools tools;
 };
 
@@ -108,7 +108,7 @@ static void take(struct scene *s, enum step step, struct str text)
     static char canonical[8 * BODY_BYTES];
     struct json *body;
     struct fault f;
-    struct ask ask;
+    struct auth_request ask;
     struct decision d;
     struct caller caller = s->caller;
     arena_reset(&s->arena);
@@ -120,8 +120,9 @@ static void take(struct scene *s, enum step step, struct str text)
         sink = b.size;
         return;
     }
-    struct ask_source source = {.form = ASK_AGENT, .chance = &s->chance, .arena = &s->arena};
-    if (ask_read(&source, &caller, body, &ask, &f) != ERR_OK) exit(1);
+    struct auth_request_source source = {
+        .form = ASK_AGENT, .chance = &s->chance, .arena = &s->arena};
+    if (auth_request_read(&source, &caller, body, &ask, &f) != ERR_OK) exit(1);
     if (step == STEP_ASK) return;
     if (step == STEP_EVALUATE) {
         policy_evaluate(s->tools.policies, &ask.policy, &s->arena, NULL, &d.outcome);

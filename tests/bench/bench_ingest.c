@@ -14,7 +14,7 @@
 #include "base/time.h"
 #include "base/world.h"
 #include "pipeline/ingest/stream.h"
-#include "pipeline/ingest/store.h"
+#include "store/store.h"
 
 static struct chance chance;
 
@@ -169,7 +169,7 @@ static void ask(const char *path, const struct trace_ids *traces)
             .limit = 501,
             .trace_id = str_of(traces->list[1 + random_u64() % (traces->count - 1)], 32)};
         uint64_t begin = world_monotonic_ns();
-        audit->ops->query(audit->state, &q, count_row, &found);
+        (void)audit->ops->query(audit->state, &q, count_row, &found);
         took[i] = world_monotonic_ns() - begin;
     }
     qsort(took, LOOKUPS, sizeof *took, by_value);

@@ -183,12 +183,13 @@ static void decide_one(struct decide_tools *tools, const struct caller *by, stru
     struct caller caller = *by;
     struct json *body;
     struct fault f;
-    struct ask ask;
+    struct auth_request ask;
     struct decision d;
     arena_reset(arena);
     if (json_read(text, &options, arena, &body, &f) != ERR_OK) exit(1);
-    struct ask_source source = {.form = ASK_AGENT, .chance = tools->chance, .arena = arena};
-    if (ask_read(&source, &caller, body, &ask, &f) != ERR_OK) exit(1);
+    struct auth_request_source source = {
+        .form = ASK_AGENT, .chance = tools->chance, .arena = arena};
+    if (auth_request_read(&source, &caller, body, &ask, &f) != ERR_OK) exit(1);
     tools->now_ms = world_now_ms();
     tools->started_ns = world_monotonic_ns();
     memset(&d, 0, sizeof d);
@@ -209,7 +210,7 @@ static double decide_ns(const struct policy_set *set)
                              .users = {anyone, 1}};
     struct caller caller = {.key = &key, .tenant = STR("default")};
     struct chance chance = {.refill = crypto_random};
-    struct place_keys keys = {0};
+    struct digest_keys keys = {0};
     struct decide_tools tools = {
         .hasher = hasher_create(), .chance = &chance, .keys = &keys, .policies = set};
     struct arena arena;

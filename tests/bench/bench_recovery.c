@@ -17,7 +17,8 @@
 #include "base/check.h"
 #include "base/world.h"
 #include "event/event.h"
-#include "pipeline/keep/fold.h"
+#include "snapshot/replay.h"
+#include "snapshot/snapshot.h"
 #include "shards/slot.h"
 
 enum { DELTA_BYTES = 8 << 10, ITEM_BYTES = 4 << 10, SHARDS_MOST = 64 };
@@ -30,7 +31,7 @@ struct bench {
     sem_t rung;
     struct shard *shards[SHARDS_MOST];
     unsigned shard_count;
-    struct keep_past past;
+    struct lineage past;
     uint64_t replayed;
 };
 
@@ -149,7 +150,7 @@ static enum err take_entry(void *context, unsigned slot, struct str entry)
 {
     struct bench *b = context;
     struct fault f;
-    return keep_load(b->shards, b->shard_count, slot, entry, &f);
+    return replay_entry(b->shards, b->shard_count, slot, entry, &f);
 }
 
 static enum err take_record(void *context, const struct journal_record *r)
@@ -158,7 +159,7 @@ static enum err take_record(void *context, const struct journal_record *r)
     struct fault f;
     if (r->seq <= b->past.position) return ERR_OK;
     b->replayed++;
-    return keep_apply(b->shards, b->shard_count, r, &f);
+    return replay_record(b->shards, b->shard_count, r, &f);
 }
 
 static void open_disks(struct bench *b)
@@ -195,14 +196,14 @@ static void make(struct bench *b, unsigned percent)
     for (uint64_t n = 1; n <= total; n++) {
         struct journal_record r = record_of(b, n, delta, item);
         append(b, &r);
-        if (n <= position) check(keep_apply(&one, 1, &r, &f) == ERR_OK);
+        if (n <= position) check(replay_record(&one, 1, &r, &f) == ERR_OK);
     }
     journal_seal(journal_producer(b->journal, 0));
     while (journal_durable_seq(b->journal) < total) wait_for_ring(b);
     journal_close(b->journal);
     b->past.position = position;
     uint64_t begun = world_monotonic_ns();
-    if (position > 0) check(keep_snapshot(b->snapshots, &b->past, &one, 1, &f) == ERR_OK);
+    if (position > 0) check(snapshot_make(b->snapshots, &b->past, &one, 1, &f) == ERR_OK);
     printf("snapshot written in %" PRIu64 " ms\n", (world_monotonic_ns() - begun) / 1000000);
     shard_destroy(one);
     disk_real_destroy(b->journal_disk);

@@ -3,10 +3,10 @@
  *   http_floor PORT [BYTES [SEGMENT SOCKET RECORD EVENT OUTCOME]]
  *
  * POST /x answers 200 with BYTES (600) of JSON. Every reply waits for a mark that is released after
- * its beat, as the reactor's replies wait for the journal. With a file, a socket that somebody reads
+ * its turn, as the reactor's replies wait for the journal. With a file, a socket that somebody reads
  * from, and how many bytes of record, event and outcome a request makes, it does what is asked of
  * every engine (asked.h), too. On SIGINT or SIGTERM it prints requests, CPU microseconds per request
- * and beats, then ends. ops/bench measures both beside nginx and the engine: no engine on this
+ * and turns, then ends. ops/bench measures both beside nginx and the engine: no engine on this
  * transport can cost less. */
 #include <arpa/inet.h>
 #include <signal.h>
@@ -21,7 +21,7 @@
 #include "http/server.h"
 
 static volatile sig_atomic_t stopped;
-static uint64_t requests, beats;
+static uint64_t requests, turns;
 static char body[16 << 10];
 static size_t body_bytes = 600;
 static struct asked asked;
@@ -38,8 +38,9 @@ static void handle(void *context, struct http_exchange *x)
     (void)context;
     requests++;
     if (does_asked) asked_request(&asked, x);
-    struct http_reply r = {
-        .status = 200, .body = str_of(body, body_bytes), .gate = {.lane = 1, .mark = beats + 1}};
+    struct http_reply r = {.status = 200,
+                           .body = str_of(body, body_bytes),
+                           .barrier = {.lane = 1, .block = turns + 1}};
     http_reply(x, &r);
 }
 
@@ -58,7 +59,7 @@ static void door_ready(struct loop_fd *w, int events)
 {
     (void)events;
     int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) http_server_take(((struct door *)(void *)w)->server, fd, false);
+    if (fd >= 0) http_server_take(((struct door *)(void *)w)->server, fd, SOCKET_TCP);
 }
 
 static int listen_on(uint16_t port)
@@ -82,7 +83,7 @@ static void report(void)
     printf("{\"requests\": %llu, \"cpu_us\": %.3f, \"user_us\": %.3f, \"system_us\": %.3f, "
            "\"requests_per_beat\": %.1f}\n",
            (unsigned long long)requests, (user_us + system_us) / count, user_us / count,
-           system_us / count, count / (double)(beats > 0 ? beats : 1));
+           system_us / count, count / (double)(turns > 0 ? turns : 1));
 }
 
 static bool read_bytes(const char *text, size_t least, size_t most, size_t *ret)
@@ -136,10 +137,10 @@ int main(int count, char **arguments)
     struct door door = {.server = http_server_create(loop, &service, &limits)};
     loop_fd_start(loop, &door.watch, listen_on(port), LOOP_READ, door_ready);
     while (!stopped) {
-        loop_beat(loop, true);
+        loop_turn(loop, true);
         if (does_asked) asked_seal(&asked);
-        beats++;
-        http_server_release(door.server, beats, 0);
+        turns++;
+        http_server_release(door.server, turns, 0);
     }
     report();
     if (does_asked) asked_close(&asked);

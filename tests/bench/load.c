@@ -2,7 +2,7 @@
  *
  *   load --address HOST:PORT|unix:PATH --path /v1/agent/authorize --file BODIES [--file BODIES]
  *        [--key-file FILE] [--connections N] [--pipeline N | --rate N] [--seconds S | --requests N]
- *        [--serial N] [--member NAME --save FILE] [--open-slowly]
+ *        [--serial N] [--member NAME --save FILE] [--open-slowly] [--tls-ca FILE]
  *
  * BODIES holds one request body a line. All requests are built once, head and body, side by side
  * in one buffer; each connection walks round it from a place of its own. Since they lie side by
@@ -22,12 +22,15 @@
  * way, as soon as there is one, and its latency counts from when it was due. Latency is from that
  * send (or due time) to the read that brought the reply; it goes into a histogram with 1.6 % steps.
  * At the end nothing is sent any more and what is under way is awaited. The result is one line of
- * JSON on standard output. */
+ * JSON on standard output. With --tls-ca it speaks TLS to `localhost`, and trusts that authority. */
 #include "client.h"
+
+#include "tls/tls.h"
 
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -60,6 +63,7 @@ struct settings {
     uint64_t rate;     /* due a second; 0: a closed loop */
     uint64_t serial;   /* of the first request */
     bool opens_slowly;
+    const char *tls_ca; /* NULL: without TLS */
 };
 
 /* Where a number goes. */
@@ -74,7 +78,7 @@ struct requests {
     char *bytes;
     size_t *starts, *marked;
     struct mark *marks;
-    size_t count, mark_count;
+    size_t count, block_count;
 };
 
 /* The lines of --key-file. */
@@ -85,6 +89,7 @@ struct keys {
 };
 
 struct connection {
+    struct tls_session *tls; /* NULL: without TLS */
     int fd;
     struct requests *requests;
     size_t next;        /* request to send next */
@@ -98,6 +103,7 @@ struct connection {
 };
 
 struct load {
+    struct tls *tls;
     const struct settings *settings;
     struct requests requests[FILES_MAX];
     struct connection *connections;
@@ -189,12 +195,12 @@ static void marks_add(struct requests *r, size_t from, size_t to)
         for (char *found;
              (found = memmem(r->bytes + at, to - at, kinds[kind].text, SERIAL_DIGITS)) != NULL;) {
             at = (size_t)(found - r->bytes);
-            if ((r->mark_count & (r->mark_count - 1)) == 0) { /* full at every power of two */
-                size_t room = r->mark_count == 0 ? 1 : 2 * r->mark_count;
+            if ((r->block_count & (r->block_count - 1)) == 0) { /* full at every power of two */
+                size_t room = r->block_count == 0 ? 1 : 2 * r->block_count;
                 r->marks = realloc(r->marks, room * sizeof *r->marks);
                 if (r->marks == NULL) die("memory");
             }
-            r->marks[r->mark_count++] = (struct mark){.at = at, .shift = kinds[kind].shift};
+            r->marks[r->block_count++] = (struct mark){.at = at, .shift = kinds[kind].shift};
             at += SERIAL_DIGITS;
         }
     }
@@ -243,7 +249,7 @@ static void requests_build(struct requests *r, const char *file, const char *pat
         if (end > line) {
             const char *key = k->count > 0 ? k->lines[r->count % k->count] : NULL;
             r->starts[r->count] = used;
-            r->marked[r->count++] = r->mark_count;
+            r->marked[r->count++] = r->block_count;
             size_t whole =
                 request_write(r->bytes + used, room - used, path, key, line, (size_t)(end - line));
             size_t body_at = used + whole - (size_t)(end - line);
@@ -254,7 +260,7 @@ static void requests_build(struct requests *r, const char *file, const char *pat
     }
     if (r->count == 0) refuse("--file holds no line");
     r->starts[r->count] = used;
-    r->marked[r->count] = r->mark_count;
+    r->marked[r->count] = r->block_count;
     free(text);
 }
 
@@ -286,11 +292,38 @@ static int connect_tcp(const char *address)
     return connect_to(&to);
 }
 
+static void connection_secure(struct load *l, struct connection *c)
+{
+    struct fault f;
+    if (l->tls == NULL) {
+        const struct tls_files files = {.ca_file = l->settings->tls_ca, .prefix = "--tls-"};
+        if (tls_create(&files, &l->tls, &f) != ERR_OK) refuse(f.text);
+    }
+    c->tls = tls_connect(l->tls, c->fd, "localhost");
+    if (c->tls == NULL) die("TLS");
+    for (enum tls_step step; (step = tls_handshake(c->tls, &f)) != TLS_DONE;) {
+        if (step == TLS_FAILED) refuse(f.text);
+        struct pollfd p = {.fd = c->fd, .events = step == TLS_WANTS_READ ? POLLIN : POLLOUT};
+        if (poll(&p, 1, SILENCE_MS) != 1) die("TLS handshake");
+    }
+}
+
+static ssize_t put_bytes(struct connection *c, const char *from, size_t size)
+{
+    return c->tls != NULL ? tls_write(c->tls, from, size) : send(c->fd, from, size, MSG_NOSIGNAL);
+}
+
+static ssize_t get_bytes(struct connection *c, char *to, size_t size)
+{
+    return c->tls != NULL ? tls_read(c->tls, to, size) : recv(c->fd, to, size, 0);
+}
+
 static void connection_open(struct load *l, struct connection *c)
 {
     const char *address = l->settings->address;
     c->fd = strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(address);
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    if (l->settings->tls_ca != NULL) connection_secure(l, c);
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
     if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, c->fd, &e) != 0) die("epoll_ctl");
     c->oldest = c->under_way = 0;
@@ -310,6 +343,8 @@ static void connection_watch(struct load *l, struct connection *c, bool to_write
 static void connection_replace(struct load *l, struct connection *c)
 {
     l->failures += c->under_way;
+    tls_end(c->tls);
+    c->tls = NULL;
     close(c->fd);
     connection_open(l, c);
 }
@@ -318,8 +353,8 @@ static void connection_replace(struct load *l, struct connection *c)
 static bool connection_flush(struct load *l, struct connection *c)
 {
     while (c->unsent_from < c->unsent_to) {
-        ssize_t n = send(c->fd, c->requests->bytes + c->unsent_from, c->unsent_to - c->unsent_from,
-                         MSG_NOSIGNAL);
+        ssize_t n =
+            put_bytes(c, c->requests->bytes + c->unsent_from, c->unsent_to - c->unsent_from);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             connection_watch(l, c, true);
@@ -418,16 +453,18 @@ static void member_save(struct load *l, const char *body, size_t body_size)
     }
 }
 
-static void count_reply(struct load *l, struct connection *c, const char *head, const char *body,
-                        size_t body_size, uint64_t now)
+/* Of each decision in the reply: a batch has several. One that begins an object within the reply is
+ * `would_have`'s. */
+static void outcomes_count(struct load *l, const char *body, size_t body_size)
 {
-    unsigned status = (unsigned)(head[9] - '0') * 100 + (unsigned)(head[10] - '0') * 10 +
-                      (unsigned)(head[11] - '0');
-    if (status < 600) l->statuses[status]++;
     static const char member[] = "\"decision\":\"";
-    const char *decision = memmem(body, body_size, member, sizeof member - 1);
-    if (decision != NULL) {
-        switch (decision[sizeof member - 1]) {
+    const char *end = body + body_size, *at = body;
+    while ((at = memmem(at, (size_t)(end - at), member, sizeof member - 1)) != NULL) {
+        const char *value = at + sizeof member - 1;
+        bool is_inner = at > body + 1 && at[-1] == '{';
+        at = value;
+        if (is_inner || value == end) continue;
+        switch (*value) {
         case 'a': l->outcomes[OUTCOME_ALLOW]++; break;
         case 'd': l->outcomes[OUTCOME_DENY]++; break;
         case 'h': l->outcomes[OUTCOME_HUMAN_REVIEW]++; break;
@@ -435,6 +472,15 @@ static void count_reply(struct load *l, struct connection *c, const char *head, 
         default: break;
         }
     }
+}
+
+static void count_reply(struct load *l, struct connection *c, const char *head, const char *body,
+                        size_t body_size, uint64_t now)
+{
+    unsigned status = (unsigned)(head[9] - '0') * 100 + (unsigned)(head[10] - '0') * 10 +
+                      (unsigned)(head[11] - '0');
+    if (status < 600) l->statuses[status]++;
+    outcomes_count(l, body, body_size);
     if (l->save != NULL) member_save(l, body, body_size);
     uint64_t latency = now - c->sent_ns[c->oldest];
     c->oldest = (c->oldest + 1) % l->settings->pipeline;
@@ -483,7 +529,7 @@ static size_t take_replies(struct load *l, struct connection *c, const char *byt
 static bool connection_read(struct load *l, struct connection *c)
 {
     memcpy(l->buffer, c->partial, c->partial_size);
-    ssize_t n = recv(c->fd, l->buffer + c->partial_size, 2 * REPLY_MAX - c->partial_size, 0);
+    ssize_t n = get_bytes(c, l->buffer + c->partial_size, 2 * REPLY_MAX - c->partial_size);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return true;
     if (n <= 0) return false;
 
@@ -610,13 +656,21 @@ static unsigned count_argument(const char *text, unsigned most, const char *name
 static void settings_read(struct settings *s, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"address", required_argument, NULL, 'a'},     {"path", required_argument, NULL, 'u'},
-        {"file", required_argument, NULL, 'f'},        {"key-file", required_argument, NULL, 'k'},
-        {"connections", required_argument, NULL, 'c'}, {"pipeline", required_argument, NULL, 'p'},
-        {"seconds", required_argument, NULL, 's'},     {"requests", required_argument, NULL, 'n'},
-        {"rate", required_argument, NULL, 'r'},        {"serial", required_argument, NULL, 'i'},
-        {"member", required_argument, NULL, 'm'},      {"save", required_argument, NULL, 'w'},
-        {"open-slowly", no_argument, NULL, 'o'},       {NULL, 0, NULL, 0},
+        {"address", required_argument, NULL, 'a'},
+        {"path", required_argument, NULL, 'u'},
+        {"file", required_argument, NULL, 'f'},
+        {"key-file", required_argument, NULL, 'k'},
+        {"connections", required_argument, NULL, 'c'},
+        {"pipeline", required_argument, NULL, 'p'},
+        {"seconds", required_argument, NULL, 's'},
+        {"requests", required_argument, NULL, 'n'},
+        {"rate", required_argument, NULL, 'r'},
+        {"serial", required_argument, NULL, 'i'},
+        {"member", required_argument, NULL, 'm'},
+        {"save", required_argument, NULL, 'w'},
+        {"open-slowly", no_argument, NULL, 'o'},
+        {"tls-ca", required_argument, NULL, 't'},
+        {NULL, 0, NULL, 0},
     };
     *s = (struct settings){
         .path = "/v1/agent/authorize", .connections = 64, .pipeline = 1, .seconds = 5};
@@ -638,6 +692,7 @@ static void settings_read(struct settings *s, int argc, char **argv)
         case 'm': s->member = optarg; break;
         case 'w': s->save = optarg; break;
         case 'o': s->opens_slowly = true; break;
+        case 't': s->tls_ca = optarg; break;
         default: refuse("see the top of load.c for its options");
         }
     }

@@ -1,6 +1,6 @@
 /* test_cel_corpus.c - conditions that users of another engine wrote: all parse; and RE2's own
  * search cases, by the place of the match and as a condition. The specification's tests run in
- * tests/e2e/test_cel.py, through `writ cel --conformance`. The corpora lie beside the project;
+ * tests/e2e/test_cel.py, through cel_conformance.c. The corpora lie beside the project;
  * where they are absent the tests say so and skip. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "policy/cel/cel.h"
-#include "policy/cel/regex.h"
+#include "cel/cel.h"
+#include "cel/regex.h"
 
 #define CORPORA "../shared/corpora/"
 

@@ -28,7 +28,7 @@ rules:
 
 @pytest.fixture(scope="session")
 def stack():
-    for name in ("writ-engine", "writ-platform", "writ"):
+    for name in ("writ-engine", "writ-platform", "writ", "writ-hook"):
         assert (harness.BIN / name).exists(), f"{name} is not built in {harness.BIN}"
     with harness.Stack() as running:
         watch = openapi.modules() and openapi.Watch({running.engine.address: "engine", running.platform.address: "platform"})

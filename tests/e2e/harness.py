@@ -2,7 +2,8 @@
 
 A Stack is one platform and one engine with fresh keys, made through the command line as a user
 would. WRIT_BUILD names the build directory to test (default build/dev); WRIT_REACTORS the number
-of reactors; WRIT_SEGMENT the size of a journal segment; WRIT_VALGRIND=1 runs both under valgrind.
+of reactors; WRIT_SEGMENT the size of a journal segment; WRIT_VALGRIND=1 runs both under valgrind; with
+WRIT_TLS=1 the tests' requests go over TLS.
 """
 
 import ctypes
@@ -15,12 +16,14 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import statistics
 import subprocess
 import tempfile
 import time
 
-from wire import PATIENCE, Closed, Wire
+from authority import Authority
+from wire import PATIENCE, Closed, Secure, Wire
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
@@ -30,6 +33,7 @@ REACTORS = os.environ.get("WRIT_REACTORS", "4") # more than most machines that t
 SEGMENT = os.environ.get("WRIT_SEGMENT", "16MiB") # each start of an engine fills two of them with zeros
 UNDER_VALGRIND = os.environ.get("WRIT_VALGRIND") == "1"
 LONG = os.environ.get("WRIT_LONG") == "1"
+OVER_TLS = os.environ.get("WRIT_TLS") == "1"
 
 _LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
@@ -149,10 +153,16 @@ class Program:
         self.log = pathlib.Path(log)
         self.environment, self.prefix = dict(environment or {}), list(prefix)
         self.process = None
+        self.secure = None
 
     @property
     def address(self):
-        return ("127.0.0.1", self.port)
+        return self.secure or ("127.0.0.1", self.port)
+
+    def speak_tls(self, authority, pair):
+        """Its address is one with TLS from now on; `port` stays the plain one."""
+        self.secure = Secure(("127.0.0.1", free_port()), ssl.create_default_context(cafile=str(authority.cert)))
+        self.arguments += ["--listen.tls", f"127.0.0.1:{self.secure[1]}", "--tls.cert_file", str(pair.cert), "--tls.key_file", str(pair.key)]
 
     @property
     def url(self):
@@ -260,12 +270,17 @@ class Stack:
                               engine_prefix)
         self.platform.arguments = ["--data", str(self.data), "--listen", f"127.0.0.1:{self.platform.port}",
                                    "--engine.url", self.engine.url, *platform]
-        self.engine.arguments = ["--data", str(self.engine_data), "--pepper.file", str(self.data / "pepper"),
+        self.engine.arguments = ["--data", str(self.engine_data), "--pepper_file", str(self.data / "pepper"),
                                  "--listen", f"127.0.0.1:{self.engine.port}", "--platform.url", self.platform.url,
-                                 "--platform.key.file", str(self.key_file),
-                                 "--reactors", REACTORS, "--journal.segment", SEGMENT,
+                                 "--platform.key_file", str(self.key_file),
+                                 "--reactors", REACTORS, "--journal.segment_size", SEGMENT,
                                  "--journal.stall", "10m",  # nobody is refused because the machine's disk is slow
                                  *engine]
+        if OVER_TLS:
+            authority = Authority(self.folder / "ca")
+            pair = authority.pair("server")
+            self.platform.speak_tls(authority, pair)
+            self.engine.speak_tls(authority, pair)
 
     # ---- life ----
 
@@ -291,7 +306,7 @@ class Stack:
 
     def cli(self, *arguments, check=True, key=None, stdin=None, environment=None, timeout=PATIENCE):
         """Runs `writ`; its CompletedProcess."""
-        environment = {**{k: v for k, v in os.environ.items() if not k.startswith("WRIT_")}, **(environment or {})}
+        environment = {**{k: v for k, v in os.environ.items() if not k.startswith("WRIT_") or k == "WRIT_BUG"}, **(environment or {})}
         if key:
             environment["WRIT_KEY"] = key
         done = subprocess.run([str(BIN / "writ"), *[str(a) for a in arguments]], capture_output=True, text=True,

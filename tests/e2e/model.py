@@ -132,7 +132,7 @@ class Vote:
 
     def is_covered(self, asked):
         """Whether an approval that was asked for these votes was for this one, and whoever gave it were people enough."""
-        return self.source in asked and any(old.does_for(self) for old in asked.values())
+        return self.source in asked and any(old.does_for(self) for old in asked.met)
 
 
 Counter = collections.namedtuple("Counter", "policy rule member value")
@@ -255,6 +255,14 @@ class Key:
         self.tenant, self.name, self.owner, self.roles, self.secret = tenant, name, owner, roles, secret
         self.actors, self.users, self.reviewers = actors or [name], users, reviewers or [owner]
         self.key, self.is_dead, self.expires, self.scopes = self, False, None, []
+        self.is_revoked, self.successor = False, None  # of a rotated one: the key that took its place
+        self.previous = None  # the key whose place this one took
+
+    def line(self):
+        return self.previous.line() if self.previous else self.id
+
+    def stands(self):
+        return not self.is_revoked and (self.successor is None or self.successor.stands())
 
     @property
     def principal(self):
@@ -279,6 +287,14 @@ class Review:
         self.rule, self.trace, self.deadline = outcome.rule, answer["trace_id"], seconds(answer["expires_at"])
         self.good_for = min(vote.good_for for vote in outcome.asks)
         self.state, self.votes, self.resolved_by = "pending", {}, None  # owner -> (principal, verb, person, roles)
+        self.keys = {}  # owner -> the key that voted
+        self.is_withdrawn = False  # cancelled by who asked, not with its actor's suspension
+
+    def approval(self, roles_now):
+        """What its approval covers, as long as what each vote rested on is still there."""
+        yes = [(roles, roles_now(person)) for owner, (_, verb, person, roles) in self.votes.items() if verb == "approve" and self.keys[owner].stands()]
+        return Approval(self.asked, [vote for vote in self.asked.values()
+                                     if sum(not vote.by or bool(vote.by & then and vote.by & now) for then, now in yes) >= vote.approvals])
 
     def is_met(self):
         yes = [roles for _, verb, _, roles in self.votes.values() if verb == "approve"]
@@ -288,6 +304,12 @@ class Review:
         if who.principal != self.principal:
             return False
         return isinstance(who, Key) or (self.question.get("actor"), self.question.get("acting_for")) == (who.actor, who.acting_for)
+
+
+class Approval(dict):
+    def __init__(self, asked, met):
+        super().__init__(asked)
+        self.met = met
 
 
 def binding(question):
@@ -340,9 +362,10 @@ class Model:
                 self.settle(review, "expired")
 
     def settle(self, review, state, by=None):
+        kind = "lapsed" if (review.state, state) == ("approved", "expired") else state
         review.state, review.resolved_by = state, by or review.resolved_by
         if state != "approved":  # whose votes are in the trail
-            self.events[(review.tenant, f"review.{state}", review.id)] += 1
+            self.events[(review.tenant, f"review.{kind}", review.id)] += 1
 
     # ---- who ----
 
@@ -478,14 +501,14 @@ class Model:
         who = self.credentials[credential]
         if refused(reply, self.dead(who) or self.speech(who, question)):
             return
-        filled, answer = self.filled(who, question), record(reply)
+        filled, answer, uses = self.filled(who, question), record(reply), getattr(who, "uses", None)
         if filled.get("actor") in self.suspended[who.tenant]:
             outcome = Outcome("deny", "actor:suspended")
         else:
             outcome = self.spent(who, self.answered(answer, who, filled), answer)
         if question.get("trace_id"):
             hold("a decision", {"trace_id": question["trace_id"]}, answer)
-        self.concluded(who, filled, outcome, answer)
+        self.concluded(who, filled, outcome, answer, uses=uses)
 
     def spent(self, who, outcome, answer):
         """What is answered to `outcome`, of which a token with counted uses spends one."""
@@ -496,20 +519,31 @@ class Model:
             who.uses -= 1
         return outcome
 
-    def concluded(self, who, question, outcome, answer, redeemed=None):
-        """What every live decision has in common, a redemption's too."""
-        tenant, review = who.tenant, None
+    def approved_already(self, who, question, outcome):
+        """The newest approved review of this very request whose votes cover all that is asked now."""
+        own = [one for one in self.reviews.values() if (one.state, one.tenant, one.principal) == ("approved", who.tenant, who.principal)]
+        own = [one for one in own if binding(one.question) == binding(question)]
+        return next((one for one in reversed(own) if all(vote.is_covered(one.approval(self.roles_of(who.tenant))) for vote in outcome.asks)), None)
+
+    def concluded(self, who, question, outcome, answer, redeemed=None, uses=None):
+        """What every live decision has in common, a redemption's too. `uses`: what its token had left."""
+        tenant, review, status = who.tenant, None, None
         if outcome.decision == "human_review":
             pending = [one for one in self.reviews.values() if one.state == "pending" and one.tenant == tenant]
             review = next((one for one in pending if one.principal == who.principal and binding(one.question) == binding(question)), None)
             subject = [question.get(name) for name in ("actor", "user_id")]
             crowd = [one for one in pending if [one.question.get(name) for name in ("actor", "user_id")] == subject]
-            if review is None and len(crowd) >= PENDING_MAX:
+            approved = self.approved_already(who, question, outcome) if review is None else None
+            if approved is not None:
+                review, status = approved, "approved"
+                if uses is not None:
+                    who.uses = uses
+            elif review is None and len(crowd) >= PENDING_MAX:
                 outcome = Outcome("deny", "limit:pending")
         hold("a decision", {
             "decision": outcome.decision, "rule": outcome.rule, "policy_name": outcome.policy, "mode": "live",
             "allowed": outcome.decision == "allow", "requires_human_review": outcome.decision == "human_review", "compute": outcome.decision == "compute",
-            "policy_digest": self.digest(tenant), **(outcome.safe or {"safe_tool": None, "safe_args": None})}, answer)
+            "review_status": status, "policy_digest": self.digest(tenant), **(outcome.safe or {"safe_tool": None, "safe_args": None})}, answer)
         self.recorded(tenant, question, answer)
         for counter, window, amount in outcome.counts:
             self.counted[tenant][counter].append(Passed(seconds(answer["timestamp"]), self.heard, amount, window))
@@ -586,7 +620,7 @@ class Model:
             return
         answer = reply.json
         if not is_repeated:
-            review.votes[who.owner] = (who.principal, verb, person, roles)
+            review.votes[who.owner], review.keys[who.owner] = (who.principal, verb, person, roles), who
             if verb == "approve":
                 self.events[(who.tenant, "review.approved", review.id)] += 1
             if verb == "deny":
@@ -606,18 +640,19 @@ class Model:
             why = {ROLE}
         elif not why and (review is None or review.tenant != who.tenant or not review.belongs_to(who)):
             why = {NOWHERE}
-        elif not why and review.state not in ("pending", "cancelled"):
+        elif not why and review.state != "pending" and not review.is_withdrawn:
             why = {RESOLVED}
         if not refused(reply, why):
             if review.state == "pending":
                 self.settle(review, "cancelled", who.key.owner)
+                review.is_withdrawn = True
             hold("a cancelled review", {"status": "cancelled"}, reply.json)
 
     def redeem(self, reply, credential, reference, question, form, retry=None):
         who, body = self.credentials[credential], canonical([form, question])
         review, why = self.found(who, reference, is_own=True)
         why = self.dead(who) or why | self.speech(who, question)
-        filled, kept = self.filled(who, question), (credential, review and review.id, retry)
+        filled, kept = self.filled(who, question), (who.key.line() if review else None, review and review.id, retry)
         is_stopped = filled.get("actor") in self.suspended[who.tenant]
         if retry and kept in self.kept and self.kept[kept][0] != body and not is_stopped:
             why = why | {MISMATCH}
@@ -625,7 +660,9 @@ class Model:
             return
         answer = record(reply)
         hold("a redemption", {"trace_id": question.get("trace_id") or review.trace}, answer)
-        if retry and kept in self.kept and not is_stopped:
+        is_repeated = retry and kept in self.kept and binding(filled) == binding(review.question)
+        is_repeated = is_repeated and self.evaluated(who, filled).rule != "token:scope"
+        if is_repeated and not is_stopped:
             hold("a repeated redemption", {**self.kept[kept][1], "replayed": True}, answer)
             return
         wrong = {f"review:{review.state}"} if review.state != "approved" else set()
@@ -638,15 +675,15 @@ class Model:
             if answer["rule"] not in wrong:
                 raise Difference(f"a redemption had to be one of {wrong} and is {answer['rule']}")
             return self.concluded(who, filled, Outcome("deny", answer["rule"]), answer, review)
-        outcome = self.answered(answer, who, filled, asked=review.asked)
+        outcome, uses = self.answered(answer, who, filled, asked=review.approval(self.roles_of(who.tenant))), getattr(who, "uses", None)
         if review.asker is not who:
             outcome = self.spent(who, outcome, answer)
-        self.concluded(who, filled, outcome, answer, review)
+        self.concluded(who, filled, outcome, answer, review, uses)
         if outcome.decision in ("allow", "compute"):
             self.settle(review, "redeemed")
             if retry:
                 recorded = {"safe_args": self.masked(who.tenant, answer["safe_args"])} if "safe_args" in answer else {}
-                self.kept[kept] = (body, {**answer, **recorded})
+                self.kept[kept] = (body, {**answer, **recorded}, credential)
             if "redemption_id" not in answer:
                 raise Difference("a redemption has no redemption_id")
 
@@ -714,8 +751,8 @@ class Model:
             if (token.tenant, token.actor) == (who.tenant, actor):
                 token.is_dead = True
         for review in self.reviews.values():
-            if (review.tenant, review.state, review.question.get("actor")) == (who.tenant, "pending", actor):
-                self.settle(review, "denied", who.owner)
+            if (review.tenant, review.question.get("actor")) == (who.tenant, actor) and review.state in ("pending", "approved"):
+                self.settle(review, "denied" if review.state == "pending" else "cancelled", who.owner)
 
     def resume(self, reply, credential, actor):
         who = self.credentials[credential]

@@ -93,10 +93,11 @@ class Watch:
                     yield f"the parameter {parameter} is not in the document"
             if body and "requestBody" not in operation:
                 yield "the document has no body"
-        told = self.resolve(name, operation["responses"].get(str(reply.status)) or operation["responses"]["default"])
-        if str(reply.status) not in operation["responses"] and str(reply.status) not in told["description"]:
+        told = operation["responses"].get(str(reply.status)) or operation["responses"].get("default")
+        if told is None or (str(reply.status) not in operation["responses"] and str(reply.status) not in self.resolve(name, told)["description"]):
             yield "the status is not in the document"
             return
+        told = self.resolve(name, told)
         for header in ("WWW-Authenticate", "Allow", "Retry-After"):
             if reply.header(header) is None and {"WWW-Authenticate": 401, "Allow": 405, "Retry-After": 503}[header] == reply.status:
                 yield f"it has no {header}"

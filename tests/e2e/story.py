@@ -6,6 +6,7 @@ counted from what clients were told and not from any store.
 
 import collections
 
+from browser import Browser
 from harness import eventually
 
 POLICY = """
@@ -16,6 +17,7 @@ rules:
   - {id: never-drop, actions: ["drop_*"], decision: deny, reason: Nothing is dropped here.}
   - {id: refunds, actions: [issue_refund], decision: human_review, reason: Refunds need finance., review: {by: [finance]}}
   - {id: quick, actions: [quick_refund], decision: human_review, reason: Quickly., review: {expires_in: 1s}}
+  - {id: brief, actions: [brief_refund], decision: human_review, reason: Briefly., review: {good_for: 1s}}
   - {id: sandbox, agents: ["*"], actions: ["write_*_prod"], decision: compute, compute: {tool: write_file, args: {path: /sandbox/out}}}
   - {id: safe-write, agents: ["*"], actions: [write_file], decision: allow}
   - {id: credits, agents: ["*"], actions: [issue_credit], decision: allow, limit: {per: actor, window: 1h, count: 2, over: deny}}
@@ -107,6 +109,10 @@ def tell_reviews(s):
     eventually(lambda: s.call("GET", f"/v1/queue/{quick}")["status"] == "expired", "a review has expired")
     s.reviews[quick] = "expired"
     s.kinds["review.expired"] += 1
+    brief = s.review("brief_refund")
+    s.resolve(brief, "approve", "carol")
+    eventually(lambda: s.call("GET", f"/v1/queue/{brief}")["status"] == "expired", "an approval has lapsed")
+    s.kinds["review.lapsed"] += 1
     rogue = s.review(actor="rogue", n=7)
     s.call("POST", "/v1/actors/rogue/suspend", {"reason": "It repeats itself."}, "admin")
     s.ask("get_invoice", 3, actor="rogue")
@@ -142,9 +148,17 @@ def tell_policies(s):
         lost = {"node": "gone", "from_seq": 1, "next_seq": 5, "epoch": "0" * 16, "reason": "Its disk burnt."}
         with stack.at_platform("root") as root:
             assert root.post("/api/v1/audit/gaps", lost).status == 200
+            assert root.post("/api/v1/audit/streams:forget", {"node": "gone", "journal": "0", "force": True, "reason": "It is gone."}).status == 200
     stack.wait_followed()
-    s.kinds["audit.gap"] = 1
+    s.kinds["audit.gap"] = s.kinds["audit.forgotten"] = 1
     s.kinds.update({"policy.put": 4, "policy.rolled_back": 1, "policy.deleted": 1, "key.revoked": 1})
+
+
+def tell_sessions(s):
+    with Browser(s.stack.platform.address) as browser:
+        assert browser.sign_in(s.stack.keys["auditor"]).status == 201
+        assert browser.request("DELETE", "/api/v1/session").status == 200
+    s.kinds.update({"session.started": 1, "session.ended": 1})
 
 
 def tell(stack):
@@ -157,6 +171,7 @@ def tell(stack):
     tell_reviews(s)
     tell_tokens(s)
     tell_policies(s)
+    tell_sessions(s)
     stack.engine.stop()
     stack.engine.start()
     s.kinds.update({"engine.started": 2, "engine.stopped": 1, "signer.rotated": 1})

@@ -27,7 +27,7 @@ class Traffic(Load):
 
 # ---- a store that goes back in time ----
 
-FORGETFUL = ["--journal.segment", "1MiB", "--journal.keep", "1s", "--snapshot.bytes", "1MiB"]
+FORGETFUL = ["--journal.segment_size", "1MiB", "--journal.keep", "1s", "--snapshot.bytes", "1MiB"]
 
 
 def back_up(stack):

@@ -1,4 +1,4 @@
-"""The README's policy, broken in ways that people break such things: each is told with file, line, column and
+"""The example policy of docs/guides/review.md, broken as people break such files: each error has file, line, column and
 what would be right, by `writ policy check` before anybody sees it and by the API in the same words.
 
 broken/NAME.yaml is ops/examples/payments.yaml with one slip in it.
@@ -37,7 +37,7 @@ TOLD = {
 }
 
 
-def test_each_file_is_the_readmes_policy_with_one_slip():
+def test_each_file_is_the_example_policy_with_one_slip():
     assert {path.stem for path in FOLDER.glob("*.yaml")} == set(TOLD) and len(TOLD) >= 10
     for name in TOLD:
         lines = [line for line in difflib.ndiff(WHOLE.splitlines(), (FOLDER / f"{name}.yaml").read_text().splitlines())

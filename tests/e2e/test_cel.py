@@ -20,7 +20,7 @@ def test_the_specifications_tests_pass(tmp_path):
     if not (CORPUS / "score.py").exists():
         pytest.skip(f"{CORPUS} is not here")
     fails = tmp_path / "fails"
-    done = subprocess.run([sys.executable, CORPUS / "score.py", "--fails", fails, "--all", harness.BIN / "writ", "cel", "--conformance"],
+    done = subprocess.run([sys.executable, CORPUS / "score.py", "--fails", fails, "--all", harness.BIN / "cel_conformance"],
                           capture_output=True, text=True, timeout=harness.PATIENCE)
     total = done.stdout.splitlines()[-1].split()
     assert total[:3] == ["TOTAL", "225/", "225"], fails.read_text()
@@ -61,6 +61,6 @@ def test_the_tree_and_the_instructions_are_shown():
 
 
 def test_a_line_that_is_no_test_is_answered_with_an_error():
-    done = cel("--conformance", text='nonsense\n{"expr": "1 + 1"}\n{}\n')
+    done = subprocess.run([harness.BIN / "cel_conformance"], input='nonsense\n{"expr": "1 + 1"}\n{}\n', capture_output=True, text=True, timeout=harness.PATIENCE)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert answers[1] == {"value": {"int64_value": "2"}} and "error" in answers[0] and "error" in answers[2]

@@ -91,7 +91,7 @@ def test_a_proxy_header_names_the_client(proxied, name):
 def test_the_record_of_a_refused_token_has_it_too(proxied):
     stack, known = proxied(), set()
     with stack.at_engine() as wire:
-        token = wire.post("/v1/tokens/mint", {"actor": "bot", "scope": "*", "ttl": 600}).json
+        token = wire.post("/v1/tokens/mint", {"actor": "bot", "scope": "*", "ttl_seconds": 600}).json
         assert wire.delete(f"/v1/tokens/{token['token_id']}").status == 200
     refused_from(stack, stack.engine, key=token["token"])
     event = recorded(stack, known, "token.rejected")

@@ -11,17 +11,17 @@ import harness
 # What is written into the file, given as flags, and set in the environment; then what the last line of the log says.
 REFUSED = {
     "a listening address of another machine": ("writ-platform", "listen = 192.0.2.1:9090", [], {}, "listen ({file}:1): 192.0.2.1:9090: "),
-    "a socket that is a directory": ("writ-engine", "", [], {"WRIT_LISTEN_UNIX": "/"}, "listen.unix (environment WRIT_LISTEN_UNIX): / is there, and is not a socket"),
-    "a span that is too short for its use": ("writ-platform", "\naudit.keep = 1h", [], {}, "audit.keep ({file}:2): must be 0 (for ever), or at least 1d"),
-    "no database's address": ("writ-platform", "", ["--store.url", "mysql://x"], {}, "store.url (flag): is no address of PostgreSQL"),
-    "two stores": ("writ-platform", "store = other.db", ["--store.url", "postgresql://127.0.0.1:1/writ"], {}, "store ({file}:1), store.url (flag): only one of them can be the store"),
+    "a socket that is a directory": ("writ-engine", "", [], {"WRIT_LISTEN_UNIX": "/"}, "listen.unix (environment WRIT_LISTEN_UNIX): / exists and is not a socket"),
+    "a span that is too short for its use": ("writ-platform", "\naudit.keep = 1h", [], {}, "audit.keep ({file}:2): must be 0 (events are never removed), or at least 1d"),
+    "no database's address": ("writ-platform", "", ["--store.url", "mysql://x"], {}, "store.url (flag): is not an address of PostgreSQL"),
+    "two stores": ("writ-platform", "store = other.db", ["--store.url", "postgresql://127.0.0.1:1/writ"], {}, "store ({file}:1), store.url (flag): both are set; set only one of them"),
     "a node that is no name": ("writ-engine", "", ["--node", "a b"], {}, "node (flag): must be 1 to "),
-    "a pepper that is not one": ("writ-engine", "pepper.file = {file}", [], {}, "pepper.file ({file}:1): {file} must hold 64 lowercase hex digits"),
+    "a pepper that is not one": ("writ-engine", "pepper_file = {file}", [], {}, "pepper_file ({file}:1): {file} must hold 64 lowercase hex digits"),
     "options that contradict": ("writ-platform", "kafka.brokers = 127.0.0.1:1", ["--kafka.user", "me"], {"WRIT_KAFKA_SECURITY": "ssl"},
-                                "kafka.user (flag), kafka.password_file, kafka.token_file: nobody logs in with kafka.security (environment WRIT_KAFKA_SECURITY) = ssl"),
+                                "kafka.user (flag), kafka.password_file, kafka.token_file: there is no login with kafka.security (environment WRIT_KAFKA_SECURITY) = ssl"),
     "brokers without a platform": ("writ-engine", "kafka.brokers = 127.0.0.1:1", [], {}, "kafka.brokers ({file}:1): needs platform.url beside it"),
-    "a platform without a key": ("writ-engine", "", ["--platform.url", "http://127.0.0.1:1"], {}, "platform.key.file: is needed beside platform.url"),
-    "a certificate that is not there": ("writ-engine", "platform.url = http://127.0.0.1:1", ["--platform.key.file", "{key}", "--kafka.brokers", "127.0.0.1:1", "--kafka.security", "ssl", "--kafka.ca_file", "/nonexistent"], {},
+    "a platform without a key": ("writ-engine", "", ["--platform.url", "http://127.0.0.1:1"], {}, "platform.key_file: is needed beside platform.url"),
+    "a certificate that is not there": ("writ-engine", "platform.url = http://127.0.0.1:1", ["--platform.key_file", "{key}", "--kafka.brokers", "127.0.0.1:1", "--kafka.security", "ssl", "--kafka.ca_file", "/nonexistent"], {},
                                         "Kafka: kafka.ca_file (flag) cannot be used"),
     "a Redis without an address": ("writ-engine", "redis.url = x:y", [], {}, "redis.url ({file}:1): "),
     "a Redis user who does not log in": ("writ-engine", "redis.url = unix:/nonexistent", ["--redis.user", "me"], {}, "redis.user (flag): needs redis.password_file beside it"),
@@ -83,7 +83,7 @@ def test_a_variable_that_is_no_option_is_told(tmp_path, program):
 
 IDLE = {  # program: what it is given, and which of it is told
     "writ-engine": (["kafka.topic = writ.audit.v1", "otlp.sample = 0.5", "policies.tenant = acme", "redis.ca_file ="],
-                    ["--redis.user", "me", "--journal.keep", "1h"], ["kafka.topic", "otlp.sample", "platform.key.file", "redis.user"]),
+                    ["--redis.user", "me", "--journal.keep", "1h"], ["kafka.topic", "otlp.sample", "platform.key_file", "redis.user"]),
     "writ-platform": (["kafka.user = me", "otlp.sample = 0.5", "policies.tenant = acme"], ["--policies.rescan", "1s"],
                       ["kafka.user", "policies.rescan", "policies.tenant"]),
 }
@@ -114,6 +114,16 @@ def test_an_option_of_something_that_is_not_set_is_told(tmp_path, program):
     assert told("\n".join(lines + needed).format(here=tmp_path)) == {}
 
 
+def test_names_of_the_version_before_are_read_and_logged(tmp_path):
+    file = tmp_path / "writ.conf"
+    file.write_text("snapshot.seconds = 600\njournal.lazy = 20ms\n")
+    done = subprocess.run([harness.BIN / "writ-engine", "--config", file, "--data", tmp_path / "data", "--listen", "192.0.2.1:9", "--token.rotate_days", "30"],
+                          env=os.environ | {"WRIT_JOURNAL_SEGMENT": "2MiB"}, capture_output=True, text=True, timeout=harness.PATIENCE)
+    lines = [line["text"] for line in map(json.loads, done.stderr.splitlines()) if line["event"] == "option_former"]
+    assert [line.split(":")[0].split(" (")[0] for line in sorted(lines)] == ["journal.lazy", "journal.segment", "snapshot.seconds", "token.rotate_days"], done.stderr
+    assert any("is now called snapshot.interval" in line for line in lines) and any("is now called journal.segment_size" in line for line in lines), lines
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_a_text_may_be_is_described(tmp_path, name):
     program, beside, refused, said = TEXTS[name]
@@ -137,8 +147,8 @@ def test_a_secret_of_ours_that_others_may_read_ends_the_start(tmp_path):
     key = tmp_path / "platform.key"
     key.write_text("wk_\n")
     key.chmod(0o640)
-    why, _ = last_words(tmp_path, "writ-engine", "platform.url = http://127.0.0.1:1", ["--platform.key.file", str(key)], {})
-    assert why == f"platform.key.file (flag): {key} is open to others (mode 640): chmod 600 it, and think of what it holds as known"
+    why, _ = last_words(tmp_path, "writ-engine", "platform.url = http://127.0.0.1:1", ["--platform.key_file", str(key)], {})
+    assert why == f"platform.key_file (flag): {key} is open to others (mode 640): chmod 600 it, and treat its content as known to others"
 
 
 # What people write into an address.
@@ -186,7 +196,7 @@ def test_a_program_with_too_few_descriptors_says_how_many_it_needs(fresh, name):
 
 
 THREADS = {"platform": ["writer", "reader", "reader", "keeper"],
-           "engine": ["journal-writer", "journal-syncer", "journal-keeper", "keep", "reactor-0", "reactor-1", "feed", "publisher"]}
+           "engine": ["signals", "journal-writer", "journal-syncer", "journal-keeper", "keep", "reactor-0", "reactor-1", "feed", "publisher"]}
 
 
 @pytest.mark.parametrize("who", THREADS)

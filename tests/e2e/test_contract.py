@@ -267,8 +267,8 @@ def test_a_body_must_be_said_to_be_json(stack, content_type, status):
 
 
 @pytest.mark.parametrize("path", [
-    "/", "/nothing", "/v1", "/v1/agent/authorize/", "/v1//agent/authorize", "/V1/agent/authorize", "/api/v1/authorize/x",
-    "/access/v1/evaluation", "/v1/token", "/v1/queue/a/b/c", "/v1/actors/x", "/well-known/jwks.json", "/.well-known/nothing",
+    "/nothing", "/v1", "/v1/agent/authorize/", "/v1//agent/authorize", "/V1/agent/authorize", "/api/v1/authorize/x",
+    "/access/v1/search/subject", "/v1/token", "/v1/queue/a/b/c", "/v1/actors/x", "/well-known/jwks.json", "/.well-known/nothing",
 ])
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 def test_an_unknown_path_is_404_in_json(stack, method, path):

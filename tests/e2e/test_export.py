@@ -246,7 +246,7 @@ def test_a_platform_that_is_killed_meanwhile_costs_nothing_but_time(fresh, tmp_p
     eventually(lambda: file.exists() and file.stat().st_size, "the first of it is there")
     stack.platform.kill()
     _, said = run.communicate()
-    assert run.returncode == 3 and "--resume goes on" in said, (run.returncode, said)
+    assert run.returncode == 3 and "--resume continues" in said, (run.returncode, said)
     stack.platform.start()
     before = len(lines_of(file))
     assert 0 < before < MANY
@@ -324,7 +324,7 @@ def test_it_refuses_rather_than_spoil_a_file(trail, tmp_path):
     line = ("--output", file, "--actor", "bot-1")
     trail.run(*line)
     whole, kept = file.read_bytes(), state.read_text()
-    assert b"--resume goes on with it" in trail.run(*line, check=2).stderr
+    assert b"continue it with --resume" in trail.run(*line, check=2).stderr
     assert b"other options" in trail.run("--output", file, "--resume", check=2).stderr
     assert b"other options" in trail.run(*line, "--resume", "--format", "csv", check=2).stderr
     with open(file) as held:
@@ -336,16 +336,16 @@ def test_it_refuses_rather_than_spoil_a_file(trail, tmp_path):
         assert b"its store was restored" in trail.run(*line, "--resume", check=1).stderr
     for change in ({"bytes": len(whole) + 1}, {"bytes": len(whole) - 1}):
         state.write_text(json.dumps({**other, **change}))
-        assert b"is not what" in trail.run(*line, "--resume", check=1).stderr
+        assert b"does not match" in trail.run(*line, "--resume", check=1).stderr
     for text in ("", "{}", "[]", kept[:-5], json.dumps({**other, "target": "http://elsewhere"}), json.dumps({**other, "bytes": -1})):
         state.write_text(text)
-        assert b"begin anew" in trail.run(*line, "--resume", check=1).stderr
+        assert b"begin again" in trail.run(*line, "--resume", check=1).stderr
     state.unlink()
-    assert b"is not there" in trail.run(*line, "--resume", check=1).stderr
+    assert b"does not exist" in trail.run(*line, "--resume", check=1).stderr
     assert file.read_bytes() == whole
     state.write_text(kept)
     file.unlink()
-    assert b"is gone" in trail.run(*line, "--resume", check=1).stderr
+    assert b"does not exist" in trail.run(*line, "--resume", check=1).stderr
     trail.run(*line)  # anew
     assert file.read_bytes() == whole
 

@@ -244,7 +244,7 @@ def test_a_path_is_percent_decoded_by_segment(stack):
 @pytest.fixture(scope="module")
 def hasty():
     """A stack with short timeouts."""
-    hurry = ["--http.head.timeout", "400ms", "--http.body.timeout", "400ms", "--http.idle.timeout", "700ms"]
+    hurry = ["--http.head_timeout", "400ms", "--http.body_timeout", "400ms", "--http.idle_timeout", "700ms"]
     with harness.Stack(engine=[*hurry, "--reactors", "1"]) as running:
         yield running
 
@@ -252,7 +252,7 @@ def hasty():
 @pytest.fixture
 def patient(fresh):
     """A stack with long ones: what ends sooner on it ends for another reason."""
-    long = ["--http.head.timeout", "10m", "--http.body.timeout", "10m", "--http.idle.timeout", "1h"]
+    long = ["--http.head_timeout", "10m", "--http.body_timeout", "10m", "--http.idle_timeout", "1h"]
 
     def make(*more, platform=()):
         return fresh(engine=[*long, "--reactors", "1", *more], platform=[*long, *platform]).start()
@@ -385,7 +385,7 @@ def test_large_bodies_for_a_platform_that_is_silent_are_bounded(fresh):
 @pytest.mark.parametrize("through", ["platform", "engine"])
 def test_large_answers_that_nobody_reads_leave_room_for_others(fresh, through):
     """Each of these pages has 8 MiB; what all clients of a reactor together may leave unread is bounded."""
-    patient = ["--http.write.timeout", "10m"]  # nobody may go for being slow: a slow machine would make room
+    patient = ["--http.write_timeout", "10m"]  # no client is closed for being slow: a slow machine would make room
     stack = fresh(engine=["--reactors", "1", *patient], platform=patient).start()
     allow = "rules:\n  - {id: all, agents: ['*'], actions: ['*'], decision: allow}\n"
     stack.policy("base", allow)
@@ -492,7 +492,7 @@ def test_who_waits_through_the_platform_leaves_others_their_connections(fresh):
 
 @pytest.mark.parametrize("rest, status", [(b"2\r\n{x}\r\n", b"400"), (b"100000\r\n" + b"a" * 70000, b"413"), (b"5\r\n{", b"408")], ids=["no chunk", "too large", "too slow"])
 def test_a_body_that_ends_badly_is_answered_under_its_request_id(fresh, rest, status):
-    stack = fresh(engine=["--http.body.timeout", "300ms" if status == b"408" else "10m"]).start()
+    stack = fresh(engine=["--http.body_timeout", "300ms" if status == b"408" else "10m"]).start()
     with stack.at_engine() as wire:
         wire.open()
         wire.send(post(authorized(stack, "Transfer-Encoding: chunked\r\nX-Request-ID: abc-123"), rest))

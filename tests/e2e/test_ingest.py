@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from harness import eventually
 from test_contract import refused
 
 INGEST, POSITIONS, BUNDLE = "/api/v1/audit/ingest", "/api/v1/audit/positions", "/api/v1/bundle"
@@ -53,6 +54,52 @@ class Stream:
 @pytest.fixture
 def stream(stack):
     return Stream(stack)
+
+
+def test_invented_journals_leave_an_engine_its_position_and_can_be_forgotten(stack):
+    """An engine reads at most 64 KiB of positions: more of them, and it would publish nothing for ever."""
+    own = Stream(stack)
+    assert own.post([own.started()]).status == 201
+    with stack.at_platform("engine") as wire:
+        def begin(journal):
+            return wire.post(INGEST, ndjson([own.started()]), headers={
+                "Content-Type": "application/x-ndjson", "Writ-Node": own.node, "Writ-Journal": journal,
+                "Writ-Epoch": os.urandom(8).hex(), "Writ-First-Seq": "1"})
+        journals = [f"{n:03}" + "\\" * 253 for n in range(63)]
+        assert [begin(journal).status for journal in journals] == [201] * 63
+        refused(begin("one-more"), 409, "node_full")
+        every = wire.get(f"{POSITIONS}?node={own.node}")
+        assert len(every.body) < 64 << 10 and every.json["streams"][0]["journal"] == "0", len(every.body)
+        asked = wire.get(f"{POSITIONS}?node={own.node}&journal=0")
+        assert [(one["journal"], one["next_seq"]) for one in asked.json["streams"]] == [("0", 2)], asked
+        assert wire.get(f"{POSITIONS}?node={own.node}&journal=nothing").json["streams"] == []
+        refused(wire.get(f"{POSITIONS}?node={own.node}&journal="), 400, "bad_parameter")
+    own.next = 2
+    assert own.post([event()]).status == 201, "its own stream goes on"
+
+    def health():
+        with stack.at_platform("auditor") as wire:
+            return wire.get("/healthz").json["checks"]["streams"]
+    eventually(lambda: own.node in health(), "the platform's health names the node")
+    at = ("--platform", stack.platform.url)
+    done = stack.cli("engine", "forget", own.node, *at, key=stack.keys["root"], check=False)
+    assert done.returncode != 0 and "force" in done.stderr, done
+    done = stack.cli("engine", "forget", own.node, "--journal", journals[7], "--force", "--reason", "stolen", *at, key=stack.keys["root"])
+    assert done.stdout.startswith("1 streams"), done
+    with stack.at_platform("engine") as wire:
+        assert begin("one-more").status == 201
+    for journal in [*journals[:7], *journals[8:], "one-more"]:
+        with stack.at_platform("root") as wire:
+            assert wire.post("/api/v1/audit/streams:forget", {"node": own.node, "journal": journal, "force": True}).json["forgotten"] == 1
+    with stack.at_platform("root") as wire:
+        told = wire.get("/api/v1/audit?kind=audit.forgotten&tenant_id=*&limit=500").json["events"]
+        mine = [one for one in told if one["resource"]["id"] == own.node]
+        assert len(mine) == 64 and mine[-1]["reason"] == f"the position of journal {journals[7]} is forgotten: stolen", mine[-1]
+        refused(wire.post("/api/v1/audit/streams:forget", {"node": own.node, "journal": "one-more"}), 404, "not_found")
+        refused(wire.post("/api/v1/audit/streams:forget", {"node": own.node}), 412, "precondition_failed")
+    with stack.at_platform("admin") as wire:
+        refused(wire.post("/api/v1/audit/streams:forget", {"node": own.node}), 403, "wrong_tenant")
+    eventually(lambda: health() == "ok", "the node has room again")
 
 
 def test_one_event_an_array_and_ndjson_are_taken_once(stack):

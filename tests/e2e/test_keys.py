@@ -127,6 +127,47 @@ def test_a_revocation_names_an_engine_that_has_been_silent_for_long(fresh):
             return reply["behind"] == ["cut-off"]
         harness.eventually(named, "the engine has heard of it")
 
+        own = (stack.data / "engine" / "node").read_text().strip()
+
+        def states():
+            return {engine["node"]: engine["state"] for engine in wire.get("/api/v1/engines").json["engines"]}
+        assert states() == {own: "current", "cut-off": "behind"}
+    at = ("--platform", stack.platform.url)
+    done = stack.cli("engine", "forget", "cut-off", *at, key=stack.keys["root"], check=False)
+    assert done.returncode == 1 and '"force": true' in done.stderr, "for a day it may only be cut off"
+    done = stack.cli("engine", "forget", "cut-off", "--force", *at, key=stack.keys["root"])
+    assert done.stdout.endswith("Revocations no longer wait for it.\n"), done
+    with stack.at_platform("root") as wire:
+        assert wire.delete(f"/api/v1/keys/{number}?tenant_id=default").json["behind"] == []
+        assert states() == {own: "current"}
+    assert "cut-off" not in stack.cli("engine", "list", *at, key=stack.keys["root"]).stdout
+    with stack.at_platform("engine") as wire:
+        assert wire.request("GET", "/api/v1/bundle", headers={"Writ-Node": "cut-off"}).status == 200
+    with stack.at_platform("root") as wire:
+        harness.eventually(lambda: "cut-off" in states(), "an engine that asks again is known again")
+
+
+def test_an_engine_that_another_platform_forgets_is_not_waited_for_here(fresh):
+    """The other platform is an SQL statement: it reaches this one by the store alone."""
+    stack = fresh()
+    stack.start()
+    stack.key("bot", ["agent"])
+
+    def elsewhere(sql, *values):
+        with sqlite3.connect(stack.data / "platform.db") as store:
+            store.execute(sql, values)
+        store.close()
+
+    elsewhere("INSERT INTO followers (node, revision, seen_at) VALUES ('lost', 1, ?)", int(time.time() * 1000) - 600_000)
+    with stack.at_platform("root") as wire:
+        number = next(row["id"] for row in wire.get("/api/v1/keys?tenant_id=default").json["keys"] if row["name"] == "bot")
+
+        def behind():
+            return wire.delete(f"/api/v1/keys/{number}?tenant_id=default").json["behind"]
+        assert "lost" in behind() and {e["node"]: e["state"] for e in wire.get("/api/v1/engines").json["engines"]}["lost"] == "silent"
+        elsewhere("DELETE FROM followers WHERE node = 'lost'")
+        assert "lost" not in behind()
+
 
 def test_rotation_overlaps(tenant):
     old = made(tenant, name="bot").json
@@ -468,7 +509,7 @@ def another_platform(stack):
     data = stack.folder / "other"
     data.mkdir()
     program = harness.Program("writ-platform", other, [
-        "--data", data, "--store", stack.data / "platform.db", "--pepper.file", stack.data / "pepper", "--listen", f"127.0.0.1:{other}"],
+        "--data", data, "--store", stack.data / "platform.db", "--pepper_file", stack.data / "pepper", "--listen", f"127.0.0.1:{other}"],
         stack.folder / "other.log").start()
     try:
         yield program

@@ -6,6 +6,7 @@ import pathlib
 import re
 import resource
 import shutil
+import tempfile
 
 import pytest
 
@@ -116,14 +117,19 @@ def as_nobody():
     return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 
 
+@pytest.fixture
+def reachable():
+    """A folder that anybody gets to. Those of pytest are not: each new session closes their parent again."""
+    with tempfile.TemporaryDirectory(prefix="writ-test-") as folder:
+        pathlib.Path(folder).chmod(0o711)
+        yield pathlib.Path(folder)
+
+
 @pytest.mark.parametrize("allowed", [False, True], ids=["as it is", "allowed"])
 @pytest.mark.parametrize("name", ["writ-engine", "writ-platform"])
-def test_no_core_and_no_other_process_gets_at_the_memory(tmp_path_factory, as_nobody, name, allowed):
+def test_no_core_and_no_other_process_gets_at_the_memory(reachable, as_nobody, name, allowed):
     """The kernel gives what may not be dumped to root: /proc/PID/mem, and the right to trace it."""
-    folder = tmp_path_factory.mktemp("nobody")
-    for part in (folder, *folder.parents):
-        if part.stat().st_uid == os.geteuid() and part != pathlib.Path("/"):
-            part.chmod(part.stat().st_mode | 0o011)
+    folder = reachable
     data = folder / "data"
     data.mkdir(mode=0o700)
     os.chown(data, NOBODY, NOBODY)

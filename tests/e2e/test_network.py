@@ -171,7 +171,7 @@ def dark(tmp_path):
 
 
 def test_a_name_server_that_says_nothing_holds_up_neither_start_nor_end(fresh, dark):
-    stack = fresh(engine_prefix=dark, platform_prefix=dark, engine=["--redis.url", "redis://cache.dark.test", "--redis.timeout_ms", "200"])
+    stack = fresh(engine_prefix=dark, platform_prefix=dark, engine=["--redis.url", "redis://cache.dark.test", "--redis.timeout", "200ms"])
     stack.make_first_keys()
     stack.platform.arguments += ["--engine.url", "http://engine.dark.test:1"]
     stack.engine.arguments += ["--platform.url", "http://platform.dark.test:1"]
@@ -232,7 +232,7 @@ def test_a_bundle_that_takes_long_to_come_arrives(fresh):
 def test_clients_cannot_take_a_programs_own_descriptors(fresh, who):
     """Segments of the journal are opened, and new clients answered, while others hold all connections there may be."""
     limited = ["prlimit", "--nofile=256:256"]
-    stack = fresh(engine=["--journal.segment", "1MiB"], **{f"{who}_prefix": limited})
+    stack = fresh(engine=["--journal.segment_size", "1MiB"], **{f"{who}_prefix": limited})
     stack.start()
     stack.policy("base", READS)
     program = getattr(stack, who)

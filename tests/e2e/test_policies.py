@@ -425,13 +425,13 @@ def test_force_does_it_and_the_record_says_so(tenant):
     ({"policies": [{"name": "a/b", "content": ALLOW}]}, "bad_value", "/policies/0/name"),
     ({"policies": [{"name": "a"}]}, "missing_member", "/policies/0/content"),
     ({"policies": [{"name": "a", "content": 1}]}, "wrong_type", "/policies/0/content"),
-    ({"policies": [{"name": "a", "content": ALLOW, "active": True}]}, "bad_value", "/policies/0/active"),
+    ({"policies": [{"name": "a", "content": ALLOW, "active": True}]}, "unknown_member", "/policies/0/active"),
     ({"policies": [{"name": "a", "content": "#" + "x" * (1 << 20)}]}, "out_of_range", "/policies/0/content"),
     ({"policies": [{"name": "a", "content": ALLOW}, {"name": "a", "content": DENY}]}, "bad_value", "/policies/1/name"),
     ({"policies": [{"name": "a", "content": ALLOW}], "delete": ["a"]}, "bad_value", "/delete/0"),
     ({"policies": [{"name": "a", "content": ALLOW, "is_active": 1}]}, "wrong_type", "/policies/0/is_active"),
     ({"delete": [f"p{i}" for i in range(1025)]}, "out_of_range", "/delete"),
-    ({"policies": [], "deletes": ["a"]}, "bad_value", "/deletes"),
+    ({"policies": [], "deletes": ["a"]}, "unknown_member", "/deletes"),
 ])
 def test_a_wrong_apply_is_named(tenant, body, code, field):
     with at(tenant) as wire:

@@ -213,13 +213,13 @@ def test_what_cannot_be_a_document_refuses_the_set_and_is_told(watched, tmp_path
     harness.eventually(lambda: w.stack.metrics(w.stack.platform)["writ_platform_policy_files_refused"] == 8, "all are told")
     told = {line["file"]: line["why"] for line in w.log("policy_file_refused")}
     assert told["my?policy.yaml"].startswith("is not named like a policy")
-    assert told["two.yaml"] == "is the policy two, and so is two.json: leave one of them"
-    assert told["large.yaml"] == f"has {(1 << 20) + 2} bytes; 1 MiB is the most"
-    assert told["pipe.yaml"] == told["folder.yaml"] == "is no regular file"
+    assert told["two.yaml"] == "is the policy two, like two.json: remove one of the two files"
+    assert told["large.yaml"] == f"has {(1 << 20) + 2} bytes; the limit is 1 MiB"
+    assert told["pipe.yaml"] == told["folder.yaml"] == "is not a regular file"
     assert told["nowhere.yaml"] == "cannot be opened: No such file or directory"
-    assert told["odd.yaml"] == "cannot be read whole: its size is not what is read from it"
+    assert told["odd.yaml"] == "cannot be read completely: its size differs from the bytes that were read"
     assert {line["where"] for line in w.log("policy_file_refused")} == set(told), "there is no line to name"
-    assert w.told().startswith(f"{w.folder} is refused as a whole, and what was in force before stays so: ")
+    assert w.told().startswith(f"{w.folder} is refused as a whole, and the policies in force stay: ")
     assert {name: p["content"] for name, p in w.policies().items()} == {"base": ALLOW}
     for path in w.folder.iterdir():
         if path.name not in ("base.yaml", "two.yaml"):
@@ -409,8 +409,8 @@ def test_a_directory_is_emptied_through_the_api(watched):
     harness.eventually(lambda: "holds no document" in w.told(), "it is told")
     with w.stack.at_platform("admin") as wire:
         answer = refused(wire.put("/api/v1/policies/base", {"content": ALLOW}), 409, "watched_policy")
-        assert answer["error"] == (f"the policy base comes from a file in {w.folder}: change it there, or delete it when it has no "
-                                   "file any more")
+        assert answer["error"] == (f"the policy base comes from a file in {w.folder}: change it there, or remove the file "
+                                   "and then delete the policy")
         for name in ("base", "more"):
             assert wire.delete(f"/api/v1/policies/{name}").status == 200
         harness.eventually(lambda: w.told() == "ok", "nothing of it is in force any more")

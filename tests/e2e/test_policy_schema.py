@@ -13,7 +13,7 @@ yaml = pytest.importorskip("yaml", reason="SKIP: python3-yaml is not installed")
 jsonschema = pytest.importorskip("jsonschema", reason="SKIP: python3-jsonschema is not installed")
 
 SCHEMA = json.loads((harness.TOP / "schemas" / "policy.schema.json").read_text())
-EXAMPLES = sorted((harness.TOP / "ops" / "examples").glob("*.yaml"))
+EXAMPLES = sorted(path for pattern in ("*.yaml", "starters/*.yaml") for path in (harness.TOP / "ops" / "examples").glob(pattern))
 # What only reading the whole, or compiling, can tell; and what is no YAML at all.
 BEYOND_A_SCHEMA = {"type-error", "unknown-function", "duplicate-id", "unknown-variable", "expression-unclosed", "missing-and", "failing-test"}
 
@@ -88,6 +88,9 @@ def objects(schema):
         if isinstance(node, dict):
             if "properties" in node and node.get("additionalProperties") is False:
                 found[path] = node["properties"]
+            if node.get("unevaluatedProperties") is False:
+                of = schema["$defs"][node["$ref"].removeprefix("#/$defs/")]
+                found[path] = {**of["properties"], **node.get("properties", {})}
             for key, value in node.items():
                 walk(value, f"{path}/{key}")
         elif isinstance(node, list):

@@ -19,12 +19,12 @@ RUN = harness.TOP / "ops" / "run"
 class Run:
     """ops/run on the programs under test."""
 
-    def __init__(self, data, ignoring_sigint=False, environment=None, command=(RUN,), cwd=None, named=None):
+    def __init__(self, data, ignoring_sigint=False, environment=None, command=(RUN,), cwd=None, named=None, more=()):
         self.data = pathlib.Path(data)
         self.engine_port, self.platform_port = harness.free_port(), harness.free_port()
         environment = {**{k: v for k, v in os.environ.items() if not k.startswith("WRIT_")}, **(environment or {})}
         self.process = subprocess.Popen(
-            [*command, "--data", named or str(data), "--engine-port", str(self.engine_port), f"--platform-port={self.platform_port}"],
+            [*command, "--data", named or str(data), "--engine-port", str(self.engine_port), f"--platform-port={self.platform_port}", *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment, "WRIT_BIN": str(harness.BIN)}, cwd=cwd,
             preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if ignoring_sigint else None)
         self.printed = []
@@ -78,7 +78,12 @@ def run(tmp_path):
             one.process.wait(harness.PATIENCE)
 
 
-def test_the_first_start_gives_keys_and_examples_and_the_second_keeps_them(run):
+def policies(run):
+    with run.platform() as wire:
+        return {policy["name"]: policy["version"] for policy in wire.get("/api/v1/policies").json["policies"]}
+
+
+def test_the_first_start_gives_keys_and_one_policy_and_the_second_keeps_them(run):
     first = run()
     text = "".join(first.printed)
     assert f"http://127.0.0.1:{first.engine_port}" in text and f"http://127.0.0.1:{first.platform_port}" in text
@@ -86,27 +91,42 @@ def test_the_first_start_gives_keys_and_examples_and_the_second_keeps_them(run):
     assert oct(env.stat().st_mode & 0o777) == "0o600"
     keys = first.keys()
     assert set(keys) == {"WRIT_AGENT_KEY", "WRIT_REVIEWER_KEY", "WRIT_ADMIN_KEY", "WRIT_ENGINE_KEY"}
+    assert policies(first) == {"payments": 1}
     with first.platform() as wire:
         rows = wire.get("/api/v1/keys").json["keys"]
         assert len({row["owner"] for row in rows}) >= 3
-        names = {policy["name"] for policy in wire.get("/api/v1/policies").json["policies"]}
-        assert names == {path.stem for path in (harness.TOP / "ops" / "examples").glob("*.yaml")} and names
-        assert wire.delete(f"/api/v1/policies/{sorted(names)[0]}").status == 200
     with first.engine() as wire:
-        reply = wire.post("/v1/agent/authorize", {"action": "no_such_tool", "actor": "any_bot"})
-        assert reply.status == 200 and reply.json["decision"] == "deny"
+        for action in ("search_docs", "get_balance", "create_task"):
+            reply = wire.post("/v1/agent/authorize", {"action": action, "actor": "my_first_agent", "confidence": 1})
+            assert reply.status == 200 and (reply.json["decision"], reply.json["rule"]) == ("deny", "default:deny"), reply
         assert wire.post("/v1/authorize", {"action": "x", "user_id": "anybody"}).status == 200
     with first.platform() as wire:
         harness.eventually(lambda: wire.get(f"/api/v1/audit/trace/{reply.json['trace_id']}").json.get("count") == 1, "the trace")
+        assert wire.delete("/api/v1/policies/payments").status == 200
     assert first.stop() == 0 and first.ended()
 
     second = run()
     assert second.keys() == keys
+    assert policies(second) == {}, "what people changed stays changed"
     with second.platform() as wire:
-        now = {policy["name"] for policy in wire.get("/api/v1/policies").json["policies"]}
-        assert now == names - {sorted(names)[0]}, "what people changed stays changed"
         assert wire.get(f"/api/v1/audit/trace/{reply.json['trace_id']}").json["count"] == 1
+        assert wire.put("/api/v1/policies/tasks", {"content": "rules: [{id: own, actions: [x], decision: deny}]"}).status == 201
     assert second.stop(signal.SIGTERM) == 0 and second.ended()
+
+    third = run(more=("--examples",))
+    examples = {path.stem for path in (harness.TOP / "ops" / "examples").glob("*.yaml")} - {"payments"}
+    assert policies(third) == dict.fromkeys(examples, 1), "each is loaded once"
+    with third.platform() as wire:
+        assert "id: own" in wire.get("/api/v1/policies/tasks").json["content"], "not over a policy that people have made"
+    assert third.stop() == 0 and third.ended()
+
+
+def test_a_directory_of_the_version_that_loaded_all_examples_gets_none_again(run, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "examples-loaded").touch()
+    one = run(more=("--examples",))
+    assert policies(one) == {}
+    assert one.stop() == 0 and one.ended()
 
 
 def test_a_script_that_started_it_in_the_background_can_stop_it_too(run):
@@ -280,16 +300,38 @@ def test_help_is_given_at_once(script):
     assert done.returncode == 0 and f"ops/{script}" in done.stdout and not done.stderr, done
 
 
+def bare(tmp_path):
+    """An environment in which dpkg-query knows of nothing: it stands for a bare machine."""
+    tool = tmp_path / "dpkg-query"
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+
 def test_setup_is_quiet_where_nothing_is_missing():
     done = subprocess.run([harness.TOP / "ops" / "setup"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_setup_says_what_it_would_do_where_it_may_not(tmp_path):
-    """dpkg-query that knows of nothing stands for a bare machine."""
-    tool = tmp_path / "dpkg-query"
-    tool.write_text("#!/bin/sh\nexit 1\n")
-    tool.chmod(0o755)
-    done = subprocess.run([harness.TOP / "ops" / "setup", "--check"], capture_output=True, text=True,
-                          env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    done = subprocess.run([harness.TOP / "ops" / "setup", "--check"], capture_output=True, text=True, env=bare(tmp_path))
     assert done.returncode == 1 and "apt-get install" in done.stderr and "libev-dev" in done.stderr and not done.stdout
+
+
+def test_setup_knows_what_the_servers_of_the_stack_need(tmp_path):
+    done = subprocess.run([harness.TOP / "ops" / "setup", "--check", "stack"], capture_output=True, text=True, env=bare(tmp_path))
+    assert done.returncode == 1 and not done.stdout
+    assert {"redis-server", "postgresql", "openjdk-17-jre-headless", "maven"} <= set(done.stderr.split()) and "libev-dev" not in done.stderr
+
+
+@pytest.mark.parametrize("binaries, needs", [({}, "build stack"), ({"WRIT_BIN": str(harness.BIN)}, "stack")])
+def test_a_run_with_the_stack_installs_what_it_needs(tmp_path, binaries, needs):
+    """The script's own ops/setup stands aside for one that notes what is asked of it."""
+    ops = tmp_path / "ops"
+    ops.mkdir()
+    shutil.copy(RUN, ops)
+    (ops / "setup").write_text('#!/bin/sh\necho "$@" >"$0.asked"\nexit 1\n')
+    (ops / "setup").chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name != "WRIT_BIN"} | binaries
+    done = subprocess.run([ops / "run", "--stack", "--data", tmp_path / "data"], capture_output=True, text=True, timeout=harness.PATIENCE, env=environment)
+    assert done.returncode == 1 and (ops / "setup.asked").read_text() == f"{needs}\n" and not (tmp_path / "data").exists(), done

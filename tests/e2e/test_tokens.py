@@ -251,7 +251,7 @@ def test_a_token_speaks_for_its_own_names_only(tokens):
 def test_a_token_may_do_nothing_else(tokens):
     token = tokens.mint()["token"]
     for method, path, body in [("POST", USER, {"user_id": "carol", "action": "get_x"}), ("GET", "/v1/tokens", None),
-                               ("POST", INTROSPECT, {"token": token}), ("GET", "/v1/queue/pending", None),
+                               ("POST", INTROSPECT, {"token": token}),
                                ("GET", "/v1/actors", None), ("POST", "/v1/actors/x/suspend", {}),
                                ("DELETE", "/v1/tokens/" + parts(token)[1]["jti"], None),
                                ("POST", AGENT + "?dry_run=true", {"action": "get_x"}), ("GET", "/metrics", None)]:
@@ -286,10 +286,10 @@ def test_a_token_sees_no_more_than_its_own_whatever_roles_its_key_has(tokens):
         refused(tokens.call("GET", f"/v1/queue/{review}{path}", token), 404, "not_found")
 
 
-def test_a_redemption_is_repeated_to_the_token_that_made_it_alone(tokens):
+def test_a_redemption_is_not_repeated_beyond_the_scope_or_for_another_person(tokens):
     asked, again = {"action": "refund", "args": {"n": 1}}, {"Idempotency-Key": "again"}
     first = tokens.mint("refund", actor="pay_bot", acting_for="dan")["token"]
-    others = [tokens.mint("get_*", actor="pay_bot", acting_for="dan")["token"], tokens.key]
+    narrow = tokens.mint("get_*", actor="pay_bot", acting_for="dan")["token"]
     for_nobody = tokens.mint("refund", actor="pay_bot")["token"]
     review = tokens.decided(first, **asked)["review_id"]
     reviewer = tokens.tenant.key("rita", ["reviewer"])
@@ -301,10 +301,9 @@ def test_a_redemption_is_repeated_to_the_token_that_made_it_alone(tokens):
     spent = redeemed(first)
     assert spent["allowed"] is True
     assert redeemed(first) == {**spent, "replayed": True}
-    for other in others:
-        answer = redeemed(other, **({"actor": "pay_bot"} if other == tokens.key else {}))
-        assert answer["decision"] == "deny" and answer["rule"] == "review:redeemed", answer
+    assert redeemed(narrow)["rule"] == "token:scope"
     assert redeemed(for_nobody)["code"] == "not_found", "dan's review is none of its own"
+    assert redeemed(tokens.key, actor="pay_bot")["code"] == "idempotency_mismatch"
 
 
 def test_uses_are_counted_exactly(tokens):
@@ -695,11 +694,11 @@ def test_signing_keys_are_rotated_by_who_may_speak_for_every_tenant(fresh):
     before = kids(stack)
     refused(rotate(stack, stack.key("boss", ["admin"])), 403, "wrong_tenant")
     refused(rotate(stack, stack.key("bot", ["agent"])), 403, "missing_role")
-    refused(rotate(stack, later=True), 400, "bad_value")
+    refused(rotate(stack, later=True), 400, "unknown_member", "/later")
     refused(rotate(stack, now="yes"), 400, "wrong_type")
     assert kids(stack) == before
     done = stack.cli("signer", "rotate", "--engine", stack.engine.url, "--now", key=stack.keys["root"])
-    assert "every token from before is dead" in done.stdout and kids(stack)[0] in done.stdout
+    assert "every earlier token is dead" in done.stdout and kids(stack)[0] in done.stdout
     done = stack.cli("signer", "rotate", "--engine", stack.engine.url, "--json", key=stack.keys["root"])
     assert json.loads(done.stdout)["kid"] == kids(stack)[0] and len(kids(stack)) == 2
     stack.engine.stop()
@@ -816,7 +815,7 @@ def test_a_token_is_asked_about_once_on_each_reactor(fresh):
     crossed = [stack.metrics(stack.engine)["writ_engine_calls_crossed_total"]]
     for _ in range(2):
         with contextlib.ExitStack() as many:
-            wires = [many.enter_context(stack.at_engine(token)) for _ in range(16)]
+            wires = [many.enter_context(stack.at_engine(token)) for _ in range(64)]  # of 16, one reactor in 25 runs had none
             for wire in wires:
                 assert wire.post(AGENT, {"action": "get_x"}).json["allowed"]
         crossed.append(stack.metrics(stack.engine)["writ_engine_calls_crossed_total"])

@@ -86,6 +86,12 @@ def test_a_callers_trace_id_is_in_answer_log_event_and_span(traced, collector):
     assert (span["traceId"], span["parentSpanId"]) == (trace, PARENT)
 
 
+def test_a_span_has_the_ids_of_its_tool_call(traced, collector):
+    reply = ask(traced, AGENT, {"action": "get_x", "tool_call_id": "call_7", "conversation_id": "thread-7"}).json
+    attributes = span_of(collector, reply["trace_id"])["attributes"]
+    assert (attributes["gen_ai.tool.call.id"], attributes["gen_ai.conversation.id"]) == ("call_7", "thread-7")
+
+
 def test_without_a_header_our_own_trace_id_is_everywhere(traced, collector):
     reply = ask(traced, AGENT, {"action": "get_x"}).json
     trace = reply["trace_id"]
@@ -260,7 +266,7 @@ def small_disk(tmp_path):
 def test_a_request_without_a_decision_is_in_span_log_and_gauge(small_disk, fresh):
     """A full journal: what fails for a fault of ours is an error in the caller's trace, and can be found by its id."""
     with Collector() as collector:
-        stack = fresh(engine_data=small_disk, engine=["--otlp.url", collector.url, "--journal.segment", "4MiB"]).start()
+        stack = fresh(engine_data=small_disk, engine=["--otlp.url", collector.url, "--journal.segment_size", "4MiB"]).start()
         stack.policy("base", BASE_POLICY)
         assert stack.metrics(stack.engine)['writ_engine_check_failing{check="journal"}'] == 0
         free = os.statvfs(small_disk)
@@ -441,7 +447,7 @@ def test_what_is_in_the_ring_is_sent_when_the_engine_stops(fresh):
 
 
 @pytest.mark.parametrize("option, value", [("otlp.sample", "1.1"), ("otlp.sample", "-0.1"), ("otlp.sample", "1e-3"), ("otlp.sample", "half"),
-                                           ("otlp.url", "https://collector:4318"), ("otlp.url", "collector:4318")])
+                                           ("otlp.url", "ftp://collector:4318"), ("otlp.url", "collector:4318")])
 def test_a_bad_option_is_refused_with_its_name(tmp_path, option, value):
     done = subprocess.run([BIN / "writ-engine", "--data", tmp_path, f"--{option}", value], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2

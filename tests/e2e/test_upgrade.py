@@ -101,9 +101,9 @@ def test_a_newer_engines_snapshot_is_refused_and_no_older_one_serves(fresh):
     kept = files(snapshots)
     assert len(kept) == 2, "there is one that would serve"
     newest = max(kept)
-    content = kept[newest][:8] + struct.pack("<I", 3) + kept[newest][12:-32]
+    content = kept[newest][:8] + struct.pack("<I", 4) + kept[newest][12:-32]
     put(snapshots, {newest: content + hashlib.sha256(content).digest()})
-    assert f"{newest} was written by a newer program (format 3, this one reads 2)" in why_not(stack.engine)
+    assert f"{newest} was written by a newer program (format 4, this one reads 3)" in why_not(stack.engine)
     put(snapshots, kept)
     stack.engine.start()
     stack.trace("theirs")
@@ -141,7 +141,7 @@ def test_a_running_platform_whose_store_a_newer_program_changed_stores_and_serve
     newest = schema(stack)
     schema(stack, newest + 1)
     decide(stack, "held")
-    told = f"it has schema {newest + 1} now, and this program knows {newest}: a newer one has changed it, so this one has to be upgraded, too"
+    told = f"it has schema {newest + 1} now, and this program knows {newest}: a newer program has changed it: upgrade this program, too"
     harness.eventually(lambda: told in stack.engine.tail(), "the engine is told why nothing is taken")
     with stack.at_platform("root") as wire:
         harness.eventually(lambda: wire.get("/readyz").status == 503, "it is not ready")

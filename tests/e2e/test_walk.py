@@ -245,8 +245,9 @@ class Walk:
     def step_redeem(self, tenant):
         kept = [key for key in self.model.kept if key[1] in self.model.reviews and self.model.reviews[key[1]].tenant == tenant]
         if kept and self.chance(0.15):  # a client that did not hear the answer, and one that uses the key for something else
-            credential, review, retry = self.random.choice(kept)
-            form, question = json.loads(self.model.kept[(credential, review, retry)][0])
+            line, review, retry = self.random.choice(kept)
+            body, _, credential = self.model.kept[(line, review, retry)]
+            form, question = json.loads(body)
             question = self.varied(question) if self.chance(0.3) else question
             self.call("redeem", credential, "POST", f"/v1/queue/{review}/redeem", self.body(question, form), {"Idempotency-Key": retry},
                       reference=review, question=question, form=form, retry=retry)
@@ -293,7 +294,7 @@ class Walk:
         if self.chance(0.5):
             body["max_uses"] = self.random.randint(1, 3)
         retry = f"retry-{self.random.randint(1, 6)}" if self.chance(0.3) else None
-        kept = [(json.loads(body), name, key) for (name, route, key), (body, _) in self.model.kept.items() if route == "mint" and name in self.names[tenant]]
+        kept = [(json.loads(body), name, key) for (name, route, key), (body, *_) in self.model.kept.items() if route == "mint" and name in self.names[tenant]]
         credential = self.credential(tenant, "agent")
         if kept and self.chance(0.2):
             body, credential, retry = self.random.choice(kept)
@@ -381,6 +382,7 @@ class Walk:
         if overlap is None:
             with self.stack.at_platform("root") as wire:
                 harness.revoked(wire, f"{path}?tenant_id={tenant}")
+            old.is_revoked = True
             new = self.hire(tenant, *STAFF[place])
         else:
             begun = time.monotonic()
@@ -389,6 +391,8 @@ class Walk:
             assert reply.json.get("behind", []) == [] or time.monotonic() - begun > 0.9, f"nobody was waited for: {reply}"
             assert "expires_at" not in reply.json, "the first of them had no end"
             new = self.hired(tenant, *STAFF[place], reply)
+            old.successor, old.is_revoked = self.model.credentials[new], overlap == 0
+            old.successor.previous = old
         if overlap:
             old.expires = seconds(reply.json["replaces"]["expires_at"])
             self.overlapped[tenant, place] = name
@@ -478,12 +482,12 @@ class Walk:
         named = {"review": "review_id", "token": "token_id", "actor": "actor"}
         for tenant in TENANTS:
             right = collections.Counter({event[1:]: times for event, times in self.model.events.items() if event[0] == tenant})
-            expired = sum(1 for event in right if event[0] == "review.expired")
+            expired = sum(1 for event in right if event[0] in ("review.expired", "review.lapsed"))
 
             def told():
                 stack.wait_published()
                 self.trail = stack.events("root", tenant_id=tenant)
-                return sum(1 for event in self.trail if event["kind"] == "review.expired") >= expired
+                return sum(1 for event in self.trail if event["kind"] in ("review.expired", "review.lapsed")) >= expired
             harness.eventually(told, "expiries are in the trail")
             found = collections.Counter()
             for event in self.trail:

@@ -34,12 +34,22 @@ class Reply:
         return f"<{self.status} {self.body[:600]!r}>"
 
 
+class Secure(tuple):
+    """(host, port) of a program that speaks TLS there."""
+
+    def __new__(cls, address, context):
+        one = super().__new__(cls, address)
+        one.context = context
+        return one
+
+
 class Wire:
     watch = None  # (address, method, path, body, reply): is told each request
 
-    def __init__(self, address, key=None, timeout=PATIENCE):
-        """`address` is (host, port), or the path of a Unix socket."""
+    def __init__(self, address, key=None, timeout=PATIENCE, tls=None):
+        """`address` is (host, port), or the path of a Unix socket; `tls` an ssl.SSLContext."""
         self.address, self.key, self.timeout = address, key, timeout
+        self.tls = tls or getattr(address, "context", None)
         self.socket, self.buffer = None, b""
 
     def open(self):
@@ -51,6 +61,8 @@ class Wire:
                 self.socket = socket.socket(socket.AF_UNIX)
                 self.socket.settimeout(self.timeout)
                 self.socket.connect(str(self.address))
+            if self.tls is not None:
+                self.socket = self.tls.wrap_socket(self.socket, server_hostname="localhost")
             self.buffer = b""
         return self
 

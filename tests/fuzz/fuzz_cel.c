@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "policy/cel/cel.h"
+#include "cel/cel.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

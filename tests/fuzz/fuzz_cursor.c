@@ -49,8 +49,8 @@ static struct sim_disk *disk_with_records(void)
         journal_commit(p, record_write(n, to), 0, true);
         if (n % 5 != 4) continue;
         journal_seal(p);
-        scribe_write_step(&j->scribe, NOW_MS);
-        scribe_sync_step(&j->scribe);
+        journal_writer_write_step(&j->journal_writer, NOW_MS);
+        journal_writer_sync_step(&j->journal_writer);
     }
     journal_seal(p);
     journal_close_driven(j, NOW_MS);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "shards/keeping.h"
+#include "shards/serialize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,18 +34,17 @@ static void put_reviews(const struct delta_entry *e, struct buf *out)
     struct review_vote v;
     struct id id;
     struct str trace_id;
-    /* The other kind that opens a review is only read. */
+    /* The plain kinds are only read. */
     if (e->kind == DELTA_REVIEW_OPENED && delta_read_opened(e, &r)) delta_put_opened(out, &r);
     if (e->kind == DELTA_REVIEW_TRACED && delta_read_traced(e->body, &id, &trace_id))
         delta_put_traced(out, id, trace_id);
-    if (e->kind == DELTA_REVIEW_VOTED && delta_read_voted(e->body, &id, &v))
-        delta_put_voted(out, id, &v);
-    if (e->kind == DELTA_REVIEW_MOVED && delta_read_moved(e->body, &r)) delta_put_moved(out, &r);
+    if (e->kind == DELTA_REVIEW_VOTED && delta_read_voted(e, &id, &v)) delta_put_voted(out, id, &v);
+    if (e->kind == DELTA_REVIEW_MOVED && delta_read_moved(e, &r)) delta_put_moved(out, &r);
 }
 
 static void put_others(const struct delta_entry *e, struct buf *out)
 {
-    struct limit_ask ask;
+    struct limit_request ask;
     struct limit_told told;
     struct actor_facts a;
     struct str tenant, actor;
@@ -85,7 +84,7 @@ static void apply_all(struct shard *s, struct str bytes)
     enum err err;
     while (delta_next(&bytes, &e, &err)) {
         put_again(&e);
-        shard_apply(s, &e, STR("{\"kind\":\"review.enqueued\"}"), &f);
+        (void)shard_apply(s, &e, STR("{\"kind\":\"review.enqueued\"}"), &f);
     }
     check(err == ERR_OK || err == ERR_CORRUPT || err == ERR_BAD_VALUE);
 }
@@ -113,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] % 2 == 0)
         apply_all(s, bytes);
     else
-        shard_load(s, bytes, &f);
+        (void)shard_load(s, bytes, &f);
     check(shard_save(s, load_into, copy) == ERR_OK); /* what is held can be kept, and come back */
     shard_prune(s, now_2026);
     shard_prune(s, now_2026 + UINT64_C(30) * 86400000);

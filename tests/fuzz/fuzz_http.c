@@ -42,7 +42,7 @@ static void fuzz_head(const char *bytes, size_t size)
     if (head_scan(&scan, bytes, size, &head_size) != SCAN_WHOLE) return;
     struct head h;
     struct fault f;
-    head_parse_answer(bytes, head_size, &h, &f);
+    (void)head_parse_answer(bytes, head_size, &h, &f);
     if (head_parse_request(bytes, head_size, &h, &f) != ERR_OK) return;
     check(!(h.chunked && h.has_length) && h.field_count <= HTTP_HEADERS_MAX);
     check(is_within(h.target, bytes, head_size) && is_within(h.method, bytes, head_size));
@@ -82,7 +82,7 @@ static void fuzz_target(const char *bytes, size_t size)
             target_put_slashes(decoded); /* as routing does it, segment by segment */
             check(str_is_utf8(decoded, &wrong) && str_find(decoded, '\0') == decoded.size);
         }
-        while (query_next(&query, &name, &value)) query_decode(value, &arena, &decoded, NULL);
+        while (query_next(&query, &name, &value)) (void)query_decode(value, &arena, &decoded, NULL);
     }
     arena_fini(&arena);
 }
@@ -111,9 +111,9 @@ static void fuzz_client_address(const char *bytes, size_t size)
         check(client_address_read(told, &again) && client_address_equal(&a, &again));
 }
 
-static void reply(struct http_exchange *x, struct http_gate gate)
+static void reply(struct http_exchange *x, struct http_barrier barrier)
 {
-    http_reply(x, &(struct http_reply){.status = 200, .body = x->body, .gate = gate});
+    http_reply(x, &(struct http_reply){.status = 200, .body = x->body, .barrier = barrier});
 }
 
 static void handle(void *context, struct http_exchange *x)
@@ -125,13 +125,13 @@ static void handle(void *context, struct http_exchange *x)
     for (size_t i = 0; i < HTTP_PARAMS_MAX; i++) touch(x->params[i]);
     struct str value;
     if (http_parameter(x, STR("q"), &value, NULL) == ERR_OK) touch(value);
-    static uint64_t mark = 1;
+    static uint64_t block = 1;
     if (x->method == HTTP_GET)
         token = http_defer(x);
     else if (x->method == HTTP_PUT)
-        reply(x, (struct http_gate){.lane = 1, .mark = mark++});
+        reply(x, (struct http_barrier){.lane = 1, .block = block++});
     else
-        reply(x, (struct http_gate){0});
+        reply(x, (struct http_barrier){0});
 }
 
 static void refuse(void *context, struct http_exchange *x, const struct fault *f)
@@ -170,9 +170,9 @@ static void drop(int fd)
 
 static void open_all(void)
 {
-    static uint64_t mark;
-    mark += 100000; /* more requests than any input holds */
-    http_server_release(server, mark, mark);
+    static uint64_t block;
+    block += 100000; /* more requests than any input holds */
+    http_server_release(server, block, block);
     http_resume(server, token, &(struct http_reply){.status = 200, .body = STR("late")});
 }
 
@@ -180,22 +180,22 @@ static void fuzz_server(const char *bytes, size_t size)
 {
     int pair[2];
     check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
-    http_server_take(server, pair[0], true);
+    http_server_take(server, pair[0], SOCKET_UNIX);
     size_t step = size > 0 ? (unsigned char)bytes[0] : 1;
     if (step == 0) step = size;
     for (size_t at = 1; at < size; at += step) {
         size_t piece = size - at < step ? size - at : step;
         if (send(pair[1], bytes + at, piece, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) break;
-        loop_beat(loop, false);
+        loop_turn(loop, false);
         drop(pair[1]);
         if (at % 3 == 0) open_all();
     }
     open_all();
-    loop_beat(loop, false);
+    loop_turn(loop, false);
     close(pair[1]);
     for (int i = 0; i < 50 && http_server_connections(server) > 0; i++) {
         open_all();
-        loop_beat(loop, false);
+        loop_turn(loop, false);
     }
     check(http_server_connections(server) == 0 && http_server_waiting(server) == 0);
 }
@@ -220,22 +220,22 @@ static void fuzz_client(const char *bytes, size_t size)
 {
     int pair[2];
     check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
-    struct transfer t = {.fd = -1, .to = {.address = {.is_unix = true}}};
+    struct transfer t = {.wire.fd = -1, .to = {.address = {.is_unix = true}}};
     buf_init(&t.request, 0, 10000);
     buf_init(&t.reply, 0, 100000);
     struct http_call call = {.method = "GET", .target = STR("/"), .reply_max = 500};
     check(transfer_prepare(&t, &call, true, NULL) == ERR_OK);
     transfer_is_over = false;
-    transfer_begin(&t, loop, pair[0], 60000, transfer_done);
+    transfer_begin(&t, loop, (struct wire){.fd = pair[0]}, 60000, transfer_done);
     size_t step = size > 0 ? (unsigned char)bytes[0] : 1;
     if (step == 0) step = size;
     for (size_t at = 1; at < size && !transfer_is_over; at += step) {
         size_t piece = size - at < step ? size - at : step;
         if (send(pair[1], bytes + at, piece, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) break;
-        loop_beat(loop, false);
+        loop_turn(loop, false);
     }
     close(pair[1]);
-    for (int i = 0; i < 10 && !transfer_is_over; i++) loop_beat(loop, false);
+    for (int i = 0; i < 10 && !transfer_is_over; i++) loop_turn(loop, false);
     check(transfer_is_over);
     transfer_fini(&t);
 }

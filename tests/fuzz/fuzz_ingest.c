@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "pipeline/ingest/post.h"
-#include "pipeline/ingest/store.h"
+#include "store/store.h"
 
 enum { RUNS_PER_STORE = 4000 };
 

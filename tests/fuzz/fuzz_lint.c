@@ -1,7 +1,7 @@
 /* Any text as a condition that is looked at for what is probably wrong: every remark is a sentence
  * at a place in the text, and the same text gets the same remarks. */
 #include "base/check.h"
-#include "policy/cel/lint.h"
+#include "cel/lint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

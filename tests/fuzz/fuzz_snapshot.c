@@ -8,9 +8,10 @@
 
 #include "base/check.h"
 #include "crypto/crypto.h"
-#include "pipeline/keep/keep.h"
-#include "pipeline/keep/little.h"
-#include "pipeline/keep/snapshot.h"
+#include "pipeline/mirror/state_follower.h"
+#include "snapshot/little.h"
+#include "snapshot/replay.h"
+#include "snapshot/snapshot.h"
 #include "shards/shard.h"
 #include "sim/sim_disk.h"
 
@@ -20,7 +21,7 @@ static enum err load(void *context, unsigned slot, struct str entry)
 {
     struct shard *s = context;
     struct fault f;
-    return keep_load(&s, 1, slot, entry, &f);
+    return replay_entry(&s, 1, slot, entry, &f);
 }
 
 /* A header that fits: what the input says of sizes would almost never be right. */
@@ -43,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct disk *d = sim_disk_door(sim);
     struct shard *s = shard_create(&(struct shard_options){
         .count = 1, .tokens_max = 100, .reviews_max = 100, .counters_max = 100});
-    struct keep_past *past = malloc(sizeof *past);
+    struct lineage *past = malloc(sizeof *past);
     char *file = malloc(size + SNAPSHOT_HEADER_BYTES + SHA256_BYTES), name[SNAPSHOT_NAME];
     struct fault f;
     int handle;

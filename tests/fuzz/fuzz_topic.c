@@ -41,9 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct topic_headers h = {0};
         struct str *const parts[] = {&h.schema, &h.node, &h.journal, &h.epoch, &h.seq};
         for (size_t i = 0; i < 5 && !str_is_absent(text); i++) str_split(&text, '\n', parts[i]);
-        struct topic_place p;
+        struct topic_position p;
         const char *why = NULL;
-        if (topic_place_read(&h, &p, &why))
+        if (topic_position_read(&h, &p, &why))
             check(p.seq > 0 && p.epoch.size == 16 && topic_partition(p.node, p.journal, 7) < 7);
         else
             check(why != NULL);

@@ -4,7 +4,7 @@
  * request. Whatever the expression does with it, no line shows it. */
 #include <stdlib.h>
 
-#include "policy/cel/trace.h"
+#include "cel/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

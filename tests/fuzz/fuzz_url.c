@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "policy/cel/address.h"
-#include "policy/cel/url.h"
+#include "cel/address.h"
+#include "cel/url.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
  *                                              "confirm TAG-n"  all up to n may be removed
  *                                              "full"           a record was refused, and left out
  *   journal_driver check DIR                 prints "have TAG-n" for each record that comes back
- *   journal_driver measure DIR RECORDS       what the scribe costs per record
+ *   journal_driver measure DIR RECORDS       what the journal writer costs per record
  *
- * `append` drives the scribe's steps in one thread, so that the n-th system call is the same in
+ * `append` drives the journal writer's steps in one thread, so that the n-th system call is the same in
  * each run; `threads` is the journal as the engine runs it. Ends with 0, or 3 where the journal
  * could not be opened (the reason is on standard error). */
 #include <inttypes.h>
@@ -81,7 +81,7 @@ static int open_driver(struct driver *d, const char *directory, bool print)
                                 .ring = ring,
                                 .context = d};
     if (err != ERR_OK)
-        fault_plain(&f, err);
+        (void)fault_plain(&f, err);
     else if (d->threads)
         err = journal_open(&o, print_record, print ? d : NULL, &d->journal, &d->report, &f);
     else
@@ -107,7 +107,7 @@ static void close_driver(struct driver *d)
 static void tell(struct driver *d)
 {
     uint64_t written, durable;
-    journal_marks(journal_producer(d->journal, 0), &written, &durable);
+    journal_progress(journal_producer(d->journal, 0), &written, &durable);
     for (; d->told_written < d->count && d->marks[d->told_written] <= written; d->told_written++)
         if (!d->wants_sync[d->told_written]) say("wrote", d->tag, d->serials[d->told_written]);
     for (; d->told_durable < d->count && d->marks[d->told_durable] <= durable; d->told_durable++)
@@ -132,7 +132,7 @@ static bool append(struct driver *d, uint64_t serial)
     memset(to + head, 'x', size + 5 - (size_t)head);
     bool wants_sync = serial % 3 != 0;
     journal_commit(p, size, 5, wants_sync);
-    d->marks[d->count] = journal_mark(p);
+    d->marks[d->count] = journal_block(p);
     d->serials[d->count] = serial;
     d->wants_sync[d->count] = wants_sync;
     d->count++;
@@ -150,26 +150,26 @@ static void confirm(struct driver *d)
 
 static void append_driven(struct driver *d, uint64_t records)
 {
-    struct scribe *s = &d->journal->scribe;
+    struct journal_writer *s = &d->journal->journal_writer;
     for (uint64_t serial = 1; serial <= records; serial++) {
         if (!append(d, serial)) {
-            scribe_write_step(s, world_now_ms());
-            scribe_keep_step(s, world_now_ms());
+            journal_writer_write_step(s, world_now_ms());
+            journal_writer_keep_step(s, world_now_ms());
             if (!append(d, serial)) check(write(STDOUT_FILENO, "full\n", 5) == 5);
         }
         if (serial % 4 == 0) {
             journal_seal(journal_producer(d->journal, 0));
-            scribe_write_step(s, world_now_ms());
+            journal_writer_write_step(s, world_now_ms());
         }
-        if (serial % 8 == 0) scribe_sync_step(s);
+        if (serial % 8 == 0) journal_writer_sync_step(s);
         tell(d);
-        if (serial % 60 == 0) scribe_claim_step(s, world_now_ms());
+        if (serial % 60 == 0) journal_writer_claim_step(s, world_now_ms());
         if (serial % 40 == 0) confirm(d);
-        if (serial % 20 == 0) scribe_keep_step(s, world_now_ms());
+        if (serial % 20 == 0) journal_writer_keep_step(s, world_now_ms());
     }
     journal_seal(journal_producer(d->journal, 0));
-    scribe_write_step(s, world_now_ms());
-    scribe_sync_step(s);
+    journal_writer_write_step(s, world_now_ms());
+    journal_writer_sync_step(s);
     tell(d);
 }
 
@@ -272,7 +272,7 @@ static void *read_all(void *context)
 }
 
 /* Records of 1.2 KiB, 30 to a block, one block after another as fast as they are taken (or one
- * each 300 µs): the process's CPU less this thread's is the scribe's. */
+ * each 300 µs): the process's CPU less this thread's is the journal writer's. */
 static void measure_pace(struct driver *d, uint64_t records, uint64_t pause_ns, bool wants_sync)
 {
     struct journal_producer *p = journal_producer(d->journal, 0);
@@ -295,17 +295,18 @@ static void measure_pace(struct driver *d, uint64_t records, uint64_t pause_ns, 
     }
     journal_seal(p);
     uint64_t written, durable;
-    do journal_marks(p, &written, &durable);
-    while (durable < journal_mark(p) && sem_wait(&d->rung) == 0);
+    do journal_progress(p, &written, &durable);
+    while (durable < journal_block(p) && sem_wait(&d->rung) == 0);
     uint64_t wall = world_monotonic_ns() - begun;
     own = thread_ns() - own;
     cpu = cpu_ns(RUSAGE_SELF) - cpu;
     journal_totals(d->journal, &after);
-    printf("%s, %s: scribe %.0f ns of CPU per record, producer %.0f (with its pauses), %.0f "
-           "records/s, %" PRIu64 " syncs\n",
-           wants_sync ? "synced" : "written", pause_ns > 0 ? "one block each 300 us" : "flat out",
-           (double)(cpu - own) / (double)records, (double)own / (double)records,
-           (double)records / ((double)wall / 1e9), after.syncs - before.syncs);
+    printf(
+        "%s, %s: journal writer %.0f ns of CPU per record, producer %.0f (with its pauses), %.0f "
+        "records/s, %" PRIu64 " syncs\n",
+        wants_sync ? "synced" : "written", pause_ns > 0 ? "one block each 300 us" : "flat out",
+        (double)(cpu - own) / (double)records, (double)own / (double)records,
+        (double)records / ((double)wall / 1e9), after.syncs - before.syncs);
 }
 
 static int run_measure(const char *directory, uint64_t records)

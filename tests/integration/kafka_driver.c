@@ -81,10 +81,10 @@ static void record(struct driver *d, struct event *e, char event_id[ID_TEXT])
 
 static void wait_durable(struct driver *d)
 {
-    uint64_t written, durable = 0, mark = journal_mark(d->producer);
+    uint64_t written, durable = 0, mark = journal_block(d->producer);
     journal_seal(d->producer);
     while (durable < mark) {
-        journal_marks(d->producer, &written, &durable);
+        journal_progress(d->producer, &written, &durable);
         sched_yield();
     }
 }

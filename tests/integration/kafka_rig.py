@@ -234,7 +234,7 @@ class Rig:
         data.mkdir()
         port = free_port()
         program = Program("writ-platform", port, [
-            "--data", data, "--store", self.stack.data / "platform.db", "--pepper.file", self.stack.data / "pepper",
+            "--data", data, "--store", self.stack.data / "platform.db", "--pepper_file", self.stack.data / "pepper",
             "--listen", f"127.0.0.1:{port}", *self.kafka_options()], self.folder / f"platform{number}.log")
         self.others.append(program)
         return program

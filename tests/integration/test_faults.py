@@ -55,7 +55,7 @@ def test_the_checker_finds_what_is_done_to_a_real_store(fleet):
 
 
 def test_a_full_disk_under_the_journal_is_a_polite_503_and_recovers_by_itself(fleet):
-    one = fleet(journal_disk="64m", engine=["--journal.segment", "4MiB"])
+    one = fleet(journal_disk="64m", engine=["--journal.segment_size", "4MiB"])
     load = one.load(rate=800)
     one.keep(fresh_seed())
     eventually(lambda: load.answered > 200 and one.keeper.tokens, "clients were served")
@@ -84,7 +84,7 @@ def test_a_full_disk_under_the_journal_is_a_polite_503_and_recovers_by_itself(fl
 @pytest.mark.parametrize("made_by", [["mkfs.ext4", "-q"], ["mkfs.xfs", "-q"], ["mkfs.btrfs", "-q"]], ids=lambda made_by: made_by[0])
 def test_a_full_disk_of_any_kind_ends_no_engine(fleet, made_by):
     """What is left in the segments that there are is written on it, in place, whatever the file system does elsewhere."""
-    one = fleet(journal_disk="320m", disk_made_by=made_by, engine=["--journal.segment", "4MiB"])
+    one = fleet(journal_disk="320m", disk_made_by=made_by, engine=["--journal.segment_size", "4MiB"])
     filler = one.fill(one.stack.engine_data)
     with one.stack.at_engine() as wire, one.stack.at_engine("admin") as admin:
         def is_decided():
@@ -112,7 +112,7 @@ def on_a_disk_that_can_stop(still, variable="STILL_DISK_FILE"):
 def test_a_power_cut_under_both_programs_loses_nothing_that_was_answered(fleet, tmp_path, made_by):
     """A real file system that from some moment on writes nothing more: what it was not asked to keep is gone."""
     still = tmp_path / "still"
-    one = fleet(disk="400m", disk_made_by=made_by, engine=["--journal.segment", "4MiB"],
+    one = fleet(disk="400m", disk_made_by=made_by, engine=["--journal.segment_size", "4MiB"],
                 engine_environment=on_a_disk_that_can_stop(still, "STILL_SYNC_FILE"))
     chance = fresh_seed()
     load = one.load(rate=800)
@@ -270,7 +270,7 @@ def test_a_store_whose_disk_stands_still_is_told_and_costs_lag(fleet, tmp_path):
 
 def test_an_engine_whose_journal_fills_its_disk_starts_again_and_publishes_it(fleet):
     """The platform is away for so long that what waits for it is all that there is room for. Only an engine that starts can publish it."""
-    one = fleet(journal_disk="166m", engine=["--journal.segment", "16MiB"])
+    one = fleet(journal_disk="166m", engine=["--journal.segment_size", "16MiB"])
     stack = one.stack
     stack.wait_published()
     one.platform.stop()
@@ -305,7 +305,7 @@ def test_an_engine_whose_journal_fills_its_disk_starts_again_and_publishes_it(fl
 @pytest.mark.parametrize("disk", ["14m", "100m,nr_inodes=34"])
 def test_a_journal_that_is_confirmed_does_not_fill_its_disk_for_good(fleet, disk):
     """Segments go with the next snapshot: what that needs, in bytes and in files, is left to it, whatever else went wrong before."""
-    one = fleet(journal_disk=disk, engine=["--journal.segment", "1MiB"])
+    one = fleet(journal_disk=disk, engine=["--journal.segment_size", "1MiB"])
     stack = one.stack
 
     def ask(action, size):
@@ -328,7 +328,7 @@ def test_a_journal_that_is_confirmed_does_not_fill_its_disk_for_good(fleet, disk
 
 
 def test_a_disk_that_runs_out_of_inodes_is_told(fleet):
-    one = fleet(journal_disk="64m,nr_inodes=100", engine=["--journal.segment", "1MiB"])
+    one = fleet(journal_disk="64m,nr_inodes=100", engine=["--journal.segment_size", "1MiB"])
     assert one.health()["checks"]["disk"] == "ok"
     for n in range(80):
         (one.stack.engine_data / f"other-{n}").touch()
@@ -619,7 +619,7 @@ def test_two_platforms_started_at_once_on_an_empty_store_are_two(fleet):
         for file in one.stack.data.glob("platform.db*"):
             file.rename(data / file.name)  # the keys again, later
         port = harness.free_port()
-        other = harness.Program("writ-platform", port, ["--data", data, "--store", one.stack.data / "platform.db", "--pepper.file",
+        other = harness.Program("writ-platform", port, ["--data", data, "--store", one.stack.data / "platform.db", "--pepper_file",
                                                         one.stack.data / "pepper", "--listen", f"127.0.0.1:{port}"], one.folder / "platform2.log")
         try:
             one.platform.start(ready=False)

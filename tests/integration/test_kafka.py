@@ -127,7 +127,7 @@ def test_a_topic_that_is_truncated_is_told_and_its_records_come_again(rig):
     rig.platform.start()
     rig.wait_stored(driver)
     rig.check(driver)
-    assert rig.logged("consume_offset_gone"), "nobody was told"
+    assert rig.logged("consume_offset_gone"), "the log has no such line"
     assert rig.metric("consumer_resets_total") == 1
     assert driver.replays() >= 1
 
@@ -305,7 +305,7 @@ def test_a_topic_that_is_not_what_it_should_be_is_refused_with_a_sentence(rig):
     driver = rig.driver().start()
     driver.append(10)
     eventually(lambda: driver.status()["state"] == "misfit", f"the topic is refused: {driver.status()}")
-    assert "has 3 partitions, kafka.partitions says 4" in driver.status()["text"]
+    assert "has 3 partitions, and this engine began with 4" in driver.status()["text"]
     driver.end()
     rig.partitions = driver.partitions = 3
     driver.start()
@@ -404,7 +404,7 @@ def test_a_platform_that_does_not_read_the_topic_is_told_by_its_engine(broker, t
                 return wire.get("/healthz").json["checks"]["publish"]
 
         def doctor():
-            return stack.cli("doctor", key=stack.keys["root"], check=False, environment={"WRIT_ENGINE": stack.engine.url, "WRIT_PLATFORM": stack.platform.url})
+            return stack.cli("doctor", key=stack.keys["root"], check=False, environment={"WRIT_ENGINE_URL": stack.engine.url, "WRIT_PLATFORM_URL": stack.platform.url})
         def stood():
             found = re.match(r"the platform has stood at seq 0 for (\d+)", told())
             return found and int(found[1])

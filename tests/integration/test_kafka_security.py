@@ -288,7 +288,7 @@ def test_a_wrong_password_is_told_and_a_mended_file_is_enough(secure, fleet):
     word = fleet.secret("plain.password", "not the word\n")
     fleet.start(secure.sasl, TOPIC, **fleet.sasl("PLAIN", user=USER, password_file=word))
     fleet.decide()
-    fleet.both_say("the brokers refuse kafka.user or what is in kafka.password_file")
+    fleet.both_say("the brokers refuse kafka.user or the password in kafka.password_file")
     fleet.secret("plain.password", PLAIN_WORD)
     fleet.all_is_stored()
 
@@ -304,10 +304,10 @@ def test_who_may_not_use_the_topic_is_told_so_and_nothing_is_lost(secure, fleet)
 
 
 def test_what_tls_refuses_is_told_apart_and_nothing_is_lost(secure, fleet, certificates):
-    stranger = (secure.tls, fleet.tls(ca_file=certificates.stranger), "of no authority that is trusted here: look at kafka.ca_file")
+    stranger = (secure.tls, fleet.tls(ca_file=certificates.stranger), "not signed by a trusted authority: look at kafka.ca_file")
     elsewhere = (secure.elsewhere, fleet.tls(), "certificate is for another host")
     plaintext = (secure.tls, {}, "look at kafka.security")
-    no_tls = (secure.address, fleet.tls(), "is this a port for TLS? Look at kafka.security")
+    no_tls = (secure.address, fleet.tls(), "check that this is a port for TLS, and look at kafka.security")
     for of_platform, of_engine in ((stranger, elsewhere), (no_tls, plaintext)):
         for program, (address, options, _) in zip(fleet.programs, (of_platform, of_engine)):
             fleet.start_one(program, address, TOPIC, **options)

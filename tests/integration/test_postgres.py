@@ -41,7 +41,7 @@ def other_platform(one, **options):
     data = one.folder / f"data-{port}"
     data.mkdir()
     more = [word for name, value in options.items() for word in (f"--{name.replace('_', '.')}", value)]
-    return harness.Program("writ-platform", port, ["--data", data, "--store.url", one.store_url, "--pepper.file", one.stack.data / "pepper",
+    return harness.Program("writ-platform", port, ["--data", data, "--store.url", one.store_url, "--pepper_file", one.stack.data / "pepper",
                                                    "--listen", f"127.0.0.1:{port}", *more], one.folder / f"platform-{port}.log")
 
 
@@ -337,7 +337,7 @@ def test_a_start_that_cannot_be_says_what_to_do(fleet, postgres):
     why = refused_start(one, "--store.url", f"postgresql://nobody@/postgres?host={socket}")
     assert 'role "nobody" does not exist' in why
     why = refused_start(one, "--store.url", "postgresql://writ@127.0.0.1:1/x")
-    assert "refused" in why and "is the server running" in why
+    assert "refused" in why and "check that the server runs" in why
     psql(one.store_url, "GRANT ALL ON ALL TABLES IN SCHEMA public TO few; GRANT CREATE ON SCHEMA public TO few")
     why = refused_start(one, "--store.url", one.store_url.replace("writ@", "few@"))
     assert "too many connections" in why and "store.readers" in why

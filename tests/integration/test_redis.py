@@ -1,4 +1,4 @@
-"""State beyond the process, with the real programs: snapshots, and the mirror in a real Redis.
+"""State beyond the process, with the real programs: the mirror in a real Redis (snapshots: test_recovery.py).
 
 A redis-server of the test's own listens on a socket in the test's directory. Each test tells the engine a
 story (tokens, reviews, a suspended actor), lets something be lost, and asks whether all of it still
@@ -8,15 +8,19 @@ stands: no token revived, no review lost, no approval spent twice.
 import contextlib
 import json
 import os
+import pathlib
+import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import threading
 import time
 
 import pytest
 
+import events
 import harness
 from fleet import Redis, eventually
 from way import Way
@@ -39,7 +43,7 @@ def fresh(tmp_path):
     def make(name="s", redis=None, timeout_ms=1000, **options):
         folder = tmp_path / f"{name}{len(made)}"
         folder.mkdir()
-        engine = [*(["--redis.url", redis.url, "--redis.timeout_ms", str(timeout_ms)] if redis else []), *options.pop("engine", [])]
+        engine = [*(["--redis.url", redis.url, "--redis.timeout", f"{timeout_ms}ms"] if redis else []), *options.pop("engine", [])]
         made.append(harness.Stack(folder, engine=engine, **options))
         return made[-1]
 
@@ -169,89 +173,6 @@ def positions(redis):
     return {redis.ask("GET", f"writ:{{slot-{n}}}:position") for n in range(0, 1024, 37)}
 
 
-# ---- snapshots alone ----
-
-
-def test_all_state_survives_kills_and_another_number_of_reactors(fresh):
-    stack = fresh(engine=["--snapshot.seconds", "1"]).start()
-    story = Story(stack).tell()
-    story.check()
-    for reactors, crash in (("1", True), ("4", True), ("3", False), ("2", True)):
-        stack.engine.kill() if crash else stack.engine.stop()
-        at = stack.engine.arguments.index("--reactors")
-        stack.engine.arguments[at + 1] = reactors
-        stack.engine.start()
-        story.check()
-        story.tell(1)
-    stack.engine.stop()
-
-
-def snapshots(stack):
-    return sorted((stack.engine_data / "engine" / "snapshots").glob("snapshot-*"))
-
-
-def test_a_damaged_snapshot_is_noticed_and_the_one_before_it_serves(fresh):
-    stack = fresh().start()
-    story = Story(stack).tell()
-    stack.engine.stop()
-    stack.engine.start()
-    story.tell(1)
-    stack.engine.stop()
-    newest = snapshots(stack)[-1]
-    assert len(snapshots(stack)) == 2
-    whole = newest.read_bytes()
-    newest.write_bytes(whole[:700] + bytes([whole[700] ^ 1]) + whole[701:])
-    stack.engine.start()
-    story.check()
-    assert newest.name in stack.engine.tail(), "nobody was told"
-    stack.engine.stop()
-    for file in snapshots(stack):
-        file.write_bytes(file.read_bytes()[:-1])
-    assert "none of the 2 snapshots verifies" in refused_start(stack.engine)
-
-
-def test_a_journal_that_lost_its_end_is_refused(fresh):
-    stack = fresh().start()
-    Story(stack).tell(1)
-    stack.engine.stop()
-    shutil.rmtree(stack.engine_data / "engine" / "journal")
-    assert "the end of the journal is lost" in refused_start(stack.engine)
-
-
-def test_records_missing_behind_the_snapshot_are_refused_with_their_place(fresh):
-    stack = fresh(engine=["--journal.segment", "1MiB"]).start()
-    story = Story(stack)
-    big = {"action": "get_x", "args": {"text": "x" * 40000}}
-    for _ in range(60):
-        assert story.call("POST", AGENT, body=big).status == 200
-    stack.engine.stop()
-    for file in snapshots(stack):
-        file.unlink()
-    first = sorted((stack.engine_data / "engine" / "journal").glob("*.journal"))[0]
-    first.unlink()
-    words = refused_start(stack.engine)
-    assert "there is no snapshot" in words and "begins with seq" in words, words
-
-
-def test_healthz_and_metrics_tell_of_snapshots(fresh):
-    stack = fresh(engine=["--snapshot.seconds", "1"]).start()
-    Story(stack).tell(1)
-    eventually(lambda: stack.metrics(stack.engine)["writ_engine_snapshots_total"] >= 1, "a snapshot is made")
-    assert health(stack)["checks"]["snapshot"] == "ok"
-    assert "redis" not in health(stack)["checks"]
-    # A fold cannot be made of damage: degraded, and the engine goes on.
-    for file in snapshots(stack):
-        file.write_bytes(b"x" * 5000)
-    with stack.at_engine() as wire:
-        assert wire.post(AGENT, {"action": "get_x"}).status == 200
-    told = eventually(lambda: (words := health(stack)["checks"]["snapshot"]) != "ok" and words, "it is told that no snapshot can be made")
-    assert "verifies" in told
-    assert health(stack)["status"] == "degraded"
-    assert stack.metrics(stack.engine)["writ_engine_snapshot_failures_total"] >= 1
-    with stack.at_engine() as wire:
-        assert wire.post(AGENT, {"action": "get_x"}).status == 200
-
-
 # ---- the mirror ----
 
 
@@ -275,7 +196,7 @@ def test_the_mirror_follows_from_start_to_end(fresh, redis):
 
 
 def test_what_is_useless_in_redis_goes_soon_and_nobody_is_warned_of_it(fresh, redis):
-    stack = fresh(redis=redis, engine=["--snapshot.seconds", "1"]).start()
+    stack = fresh(redis=redis, engine=["--snapshot.interval", "1s"]).start()
     stack.policy("base", POLICY)
     eventually(lambda: stack.metrics(stack.engine)["writ_engine_redis_repaired_slots_total"] >= 1024, "Redis is written for the first time")
     with stack.at_engine() as wire:
@@ -383,8 +304,100 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection_and_not_the_engine(
         eventually(lambda: way.links[-1] is not link, "the engine has connected again")
         story.wait_mirrored()
         story.check()
-    assert health(stack)["checks"]["redis"] == "ok" and "answered what nobody had asked" in stack.engine.log.read_text()
+    assert health(stack)["checks"]["redis"] == "ok" and "sent an answer without a question" in stack.engine.log.read_text()
     stack.engine.stop()
+    way.close()
+
+
+def trickle(client):
+    """A byte now and then, and never the end of a line."""
+    def send():
+        with contextlib.suppress(OSError):
+            while True:
+                client.sendall(b"a")
+                time.sleep(0.05)
+    threading.Thread(target=send, daemon=True).start()
+
+
+NONSENSE = [  # what a server answers instead; what is then said of it
+    (b"*2000000000\r\n", "a list of 2000000000 elements, at most 16 are read"),
+    (b"*17\r\n", "a list of 17 elements, at most 16 are read"),
+    (b"*2\r\n*2\r\n", "a list within a list"),
+    (b"*1\r\n" * 2000, "a list within a list"),
+    (b"$2000000000\r\n" + b"a" * 100_000, "a text or a line of more than 65536 bytes"),
+    (b"*9\r\n" + 9 * (b"$16000\r\n%s\r\n" % (b"a" * 16000)), "larger than 65536 bytes"),
+    (b"+" + b"a" * 100_000, "a text or a line of more than 65536 bytes"),
+    (b"$" + b"1" * 100_000, "a text or a line of more than 65536 bytes"),
+    (b"+OK\r\n" * 20_000, ""),  # there are fewer that were asked for
+    (b"*-2\r\n", ""), (b"*99999999999999999999\r\n", ""), (b"$-7\r\n", ""), (b"$99999999999999999999\r\n", ""),
+    (b"*\r\n", ""), (b"\0" * 100, ""), (b"HTTP/1.1 400 Bad Request\r\n\r\n", ""),
+]
+
+
+def test_a_redis_that_answers_nonsense_is_away_and_costs_nothing(fresh, redis):
+    """What it claims and what it sends is bounded before there is memory for it; decisions go on, and so does the mirror afterwards."""
+    way = Way(str(redis.socket))
+    redis.url = f"tcp://{way.address}"
+    stack = fresh(redis=redis).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+
+    def most_memory():
+        return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{stack.engine.pid}/status").read_text())[1])
+    before = most_memory()
+    failures = stack.metrics(stack.engine)["writ_engine_redis_failures_total"]
+    for count, (nonsense, told) in enumerate(NONSENSE, 1):
+        way.spoil = lambda sent, reply, bytes=nonsense: (bytes, None)
+        begun = time.monotonic()
+        story.use(story.mint())
+        eventually(lambda: stack.metrics(stack.engine)["writ_engine_redis_failures_total"] > failures, f"{nonsense[:30]} is a failure")
+        eventually(lambda: told in health(stack)["checks"]["redis"] != "ok", f"{nonsense[:30]} is reported as: {told}")
+        assert time.monotonic() - begun < 10, nonsense[:30]
+        way.spoil = lambda sent, reply: (reply, None)
+        story.wait_mirrored()
+        failures = stack.metrics(stack.engine)["writ_engine_redis_failures_total"]
+    assert most_memory() - before < 200_000, "KiB"
+    story.check()
+    stack.engine.stop()
+    way.close()
+
+
+def test_a_redis_that_answers_nonsense_holds_up_neither_start_nor_end(fresh, redis):
+    way = Way(str(redis.socket))
+    redis.url = f"tcp://{way.address}"
+    stack = fresh(redis=redis)
+    stack.make_first_keys()
+    stack.platform.start()
+    way.spoil = lambda sent, reply: (b"*2000000000\r\n", None)
+    begun = time.monotonic()
+    stack.engine.start()
+    assert time.monotonic() - begun < 10
+    story = Story(stack).tell(1)
+    eventually(lambda: stack.metrics(stack.engine)["writ_engine_redis_failures_total"] > 0, "it was tried")
+    begun = time.monotonic()
+    stack.engine.stop()
+    assert time.monotonic() - begun < 5
+    way.spoil = lambda sent, reply: (reply, None)
+    stack.engine.start()
+    story.wait_mirrored()
+    story.check()
+    stack.engine.stop()
+    way.close()
+
+
+def test_the_end_waits_for_no_redis_that_is_not_in_use(fresh, redis):
+    way = Way(str(redis.socket))
+    redis.url = f"tcp://{way.address}"
+    stack = fresh(timeout_ms=60000, redis=redis).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+    way.spoil = lambda sent, reply: (b"+", trickle)
+    for link in way.links:
+        link.end()
+    eventually(lambda: way.spoiled > 0, "the engine has connected again, and waits for an answer")
+    begun = time.monotonic()
+    stack.engine.stop()
+    assert time.monotonic() - begun < 5, "the ten seconds are for what a Redis in use lacks"
     way.close()
 
 
@@ -540,11 +553,22 @@ def test_a_lost_disk_is_adopted_and_what_was_open_comes_back_closed(fresh, redis
         assert story.status(review) == "expired", "it may have been denied since, or approved and redeemed"
     for actor in story.suspended:
         assert story.call("POST", AGENT, body={"action": "get_x", "actor": actor}).json["rule"] == "actor:suspended"
+    expired, lapsed = ({review[0] for review in reviews} for reviews in (story.pending, story.approved))
     story.plain, story.counted, story.approved, story.pending = [], [], [], []
     story.tell(1)
     story.wait_mirrored()
     stack.engine.kill()
     stack.engine.start()  # the option stays, and does nothing any more
+    stack.wait_published()
+    with stack.at_platform("auditor") as wire:
+        (told,) = wire.get("/api/v1/audit?kind=engine.adopted").json["events"]
+        assert "the state of first:" in told["reason"] and "expire" in told["reason"], told
+        for kind, reviews in (("review.expired", expired), ("review.lapsed", lapsed)):
+            ended = wire.get(f"/api/v1/audit?kind={kind}&limit=500").json["events"]
+            assert sorted(event["review_id"] for event in ended) == sorted(reviews), f"each {kind} is recorded once"
+    with contextlib.closing(sqlite3.connect(stack.data / "platform.db")) as store:
+        recorded = [event for event, in store.execute("SELECT event FROM records WHERE node = 'heir'")]
+    assert events.validators() is None or {"engine.adopted", "review.expired"} <= events.check(events.few_of_each(recorded), written=True)
     story.check()
     story.wait_mirrored()
     stack.wait_published()

@@ -22,7 +22,7 @@ AWAY_SECONDS, AWAY_RATE = (600, 10_000) if LONG else (15, 1_000)
 @pytest.fixture
 def whole(fleet, broker, redis, postgres):
     postgres.start()  # one that an earlier test left dead
-    one = fleet(broker=broker, redis=redis, postgres=postgres, engine=["--redis.timeout_ms", "1000"])
+    one = fleet(broker=broker, redis=redis, postgres=postgres, engine=["--redis.timeout", "1s"])
     one.wait_well()
     return one
 
@@ -126,7 +126,7 @@ def test_two_platforms_and_an_engine_under_load_one_is_killed(whole):
     port = harness.free_port()
     data = one.folder / "data2"
     data.mkdir()
-    other = harness.Program("writ-platform", port, ["--data", data, "--store.url", one.store_url, "--pepper.file", one.stack.data / "pepper",
+    other = harness.Program("writ-platform", port, ["--data", data, "--store.url", one.store_url, "--pepper_file", one.stack.data / "pepper",
                                                     "--listen", f"127.0.0.1:{port}", "--kafka.brokers", one.broker.address, "--kafka.topic", one.topic],
                             one.folder / "platform2.log")
 

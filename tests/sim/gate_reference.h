@@ -259,7 +259,7 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
             bool reviews = own == VERDICT_HUMAN_REVIEW;
             if (reviews) note_review(o, r, VOTE_RULE);
             if (reviews && approved(q, VOTE_RULE, r)) own = VERDICT_ALLOW;
-            if (r->limit.there && !d->shadow) note_limit(o, r);
+            if (r->limit.there) note_limit(o, r);
             if (stricter(own, &best, o->verdict))
                 best = (struct ref_vote){r, VOTE_RULE}, o->verdict = own;
             o->allow_vote |= own == VERDICT_ALLOW;
@@ -277,8 +277,7 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
                 o->gated = true;
                 o->used |= q->has_confidence;
             }
-            bool lifted =
-                r->limit.there && !d->shadow && r->limit.asks && approved(q, VOTE_LIMIT, r);
+            bool lifted = r->limit.there && r->limit.asks && approved(q, VOTE_LIMIT, r);
             if (lifted) note_review(o, r, VOTE_LIMIT);
             if (reviews || lifted) join_review(o, r, last);
         }

@@ -227,14 +227,15 @@ static void try_over(const struct ref_request *q, const struct policy_outcome *w
 
 static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_COMPUTE; }
 
-/* What shadow documents would permit, where nothing is permitted now, still meets the limits: as
- * far as is known without counting. */
-static void meet_limits(const struct ref_request *q, struct ref_outcome *o)
+/* What shadow documents would permit meets their limits; where nothing is permitted now, also those
+ * in force: as far as is known without counting. */
+static void meet_limits(const struct ref_request *q, bool is_permitted, struct ref_outcome *o)
 {
     for (size_t i = 0; i < o->limited_count; i++) {
         const struct ref_rule *r = o->limited[i];
         const struct ref_limit *l = &r->limit;
         int64_t amount = amounts[q->amount[l->root]].millionths;
+        if (is_permitted && !documents[r->document].shadow) continue;
         if (!l->has_max || (amount >= 0 && (uint64_t)amount <= l->max_hundredths * 10000ull))
             continue;
         if (l->asks && approved(q, VOTE_LIMIT, r)) continue;
@@ -253,7 +254,7 @@ static void compare(const struct ref_request *q, const struct policy_outcome *o,
     r = reference(q, false);
     both = reference(q, true);
     *ret_joint = both.verdict;
-    if (permits(both.verdict) && !permits(r.verdict)) meet_limits(q, &both);
+    if (permits(both.verdict)) meet_limits(q, permits(r.verdict), &both);
     same_text(q, "decision", verdict_name(r.verdict), str_from(verdict_name(o->verdict)));
     same_text(q, "rule", r.rule, str_from(o->rule));
     same_text(q, "policy", r.policy, str_is_absent(o->policy_name) ? STR("") : o->policy_name);

@@ -3,7 +3,7 @@
  *   sim_journal [--seeds N] [--from S] [--lives L] [--verbose]
  *
  * One seed is one data directory and several lives. In each life producers append and seal, the
- * scribe's steps run in chance order, and the disk dies in a chance operation: by a power cut or by
+ * journal writer's steps run in chance order, and the disk dies in a chance operation: by a power cut or by
  * the end of the process alone. Then recovery runs, sometimes dying itself, and what it gives is
  * held against what the producers were told:
  *
@@ -425,7 +425,7 @@ static void append(struct story *t, unsigned p)
         s->all = realloc(s->all, s->capacity * sizeof *s->all);
         check(s->all != NULL);
     }
-    s->all[s->count++] = (struct told){.name = name, .mark = journal_mark(producer)};
+    s->all[s->count++] = (struct told){.name = name, .mark = journal_block(producer)};
 }
 
 static void seal(struct story *t, unsigned p)
@@ -460,8 +460,8 @@ static void note_marks(void *context)
     struct story *t = context;
     if (t->journal == NULL) return;
     for (unsigned p = 0; p < t->producer_count; p++)
-        journal_marks(journal_producer(t->journal, p), &t->producers[p].written,
-                      &t->producers[p].durable);
+        journal_progress(journal_producer(t->journal, p), &t->producers[p].written,
+                         &t->producers[p].durable);
 }
 
 static void confirm(struct story *t)
@@ -474,7 +474,7 @@ static void confirm(struct story *t)
 
 static void act(struct story *t, struct journal_cursor *cursor)
 {
-    struct scribe *s = &t->journal->scribe;
+    struct journal_writer *s = &t->journal->journal_writer;
     unsigned p = (unsigned)chance_below(&t->chance, t->producer_count);
     t->clock_ms += chance_below(&t->chance, 50);
     switch (chance_below(&t->chance, 16)) {
@@ -491,15 +491,15 @@ static void act(struct story *t, struct journal_cursor *cursor)
     case 7: seal(t, p); break;
     case 8:
     case 9:
-    case 10: scribe_write_step(s, t->clock_ms); break;
+    case 10: journal_writer_write_step(s, t->clock_ms); break;
     case 11:
-    case 12: scribe_sync_step(s); break;
+    case 12: journal_writer_sync_step(s); break;
     case 13:
         confirm(t);
-        scribe_keep_step(s, t->clock_ms);
+        journal_writer_keep_step(s, t->clock_ms);
         break;
     case 14:
-        if (scribe_claim_step(s, t->clock_ms)) sums.claims++;
+        if (journal_writer_claim_step(s, t->clock_ms)) sums.claims++;
         break;
     default:
         if (cursor != NULL) read_some(t, cursor);
@@ -650,7 +650,7 @@ static bool tell(const char *what, uint64_t count)
 
 int main(int count, char **arguments)
 {
-    uint64_t seeds = 250, lives = 12, from;
+    uint64_t seeds = 150, lives = 12, from;
     check(getrandom(&from, sizeof from, 0) == sizeof from);
     from %= 1000000000;
     for (int i = 1; i + 1 < count; i += 2) {

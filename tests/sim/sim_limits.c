@@ -22,7 +22,7 @@
 
 #include "base/world.h"
 #include "shards/delta.h"
-#include "shards/keeping.h"
+#include "shards/serialize.h"
 #include "shards/shard.h"
 
 enum { ADMITTED_MAX = 1 << 14, WINDOWS_MAX = 1 << 8, JOURNAL_BYTES = 4 << 20, STEPS = 1500 };
@@ -157,7 +157,7 @@ static void apply(struct shard *s, struct str deltas)
 }
 
 /* What was counted is recorded: sometimes behind what was counted after it. */
-static void record(const struct limit_ask *ask, const struct limit_told *told)
+static void record(const struct limit_request *ask, const struct limit_told *told)
 {
     char bytes[128];
     static size_t last; /* of the journal's newest entry */
@@ -174,7 +174,7 @@ static void record(const struct limit_ask *ask, const struct limit_told *told)
     last = b.size;
 }
 
-static struct call *step(enum call_kind kind, const struct limit_ask *ask,
+static struct call *step(enum call_kind kind, const struct limit_request *ask,
                          const struct limit_told *told)
 {
     arena_reset(&life.calls);
@@ -200,14 +200,14 @@ static void note(const struct limit_told *told, uint64_t window_ms, int64_t amou
 /* As engine/authorization.c does it. */
 static void request(void)
 {
-    struct limit_ask ask = {.key = key_of(0),
-                            .window_ms = life.window_ms,
-                            .count_max = life.count_max,
-                            .has_max = life.has_max,
-                            .amount_max = life.amount_max,
-                            .amount = life.has_max ? (int64_t)below(12) * 1000000 : 0};
+    struct limit_request ask = {.key = key_of(0),
+                                .window_ms = life.window_ms,
+                                .count_max = life.count_max,
+                                .has_max = life.has_max,
+                                .amount_max = life.amount_max,
+                                .amount = life.has_max ? (int64_t)below(12) * 1000000 : 0};
     for (size_t i = 0; i < life.old_count; i++) {
-        struct limit_ask old = {
+        struct limit_request old = {
             .key = key_of(life.old_windows[i]), .is_old = true, .window_ms = life.window_ms};
         struct call *c = step(CALL_COUNT, &old, NULL);
         from_old += c->limit.told.used.count > 0;
@@ -302,7 +302,7 @@ static void earlier(void)
     for (life.old_count = 0; life.old_count < 2; life.old_count++) {
         uint64_t window = life.old_count == 0 ? life.window_ms : 60 + below(90000000);
         if (life.old_count == 1 && (percent(50) || window == life.window_ms)) break;
-        struct limit_ask ask = {
+        struct limit_request ask = {
             .key = key_of(window), .is_old = true, .window_ms = window, .amount = 1000000};
         life.old_windows[life.old_count] = window;
         for (size_t i = below(12); i > 0; i--) {

@@ -4,9 +4,9 @@
  *
  * Each round makes a tenant of one or two documents: masks, and rules whose conditions, safe
  * arguments and sums are random expressions over all of the language. Then it makes a request in
- * which every value that a mask covers holds a mark, and no other value does. Which values those are
+ * which every value that a mask covers holds a block, and no other value does. Which values those are
  * is found by a plain comparison of paths that shares no code with the evaluator. The request is
- * decided and explained, and no text that comes out may have a mark: not the reason, not a line of
+ * decided and explained, and no text that comes out may have a block: not the reason, not a line of
  * the explanation, not what is over a limit, not the recorded arguments, not the masked values.
  *
  * A failure prints the tenant, the request, and the seed that repeats them. */
@@ -131,7 +131,7 @@ static const char *const plain_values[] = {"\"card\"",  "\"m\"",      "\"x\"",
                                            "\"\"",      "true",       "null",
                                            "0",         "1",          "2.5",
                                            "\"a,b c\"", "\"straße\"", "\"2026-01-02T03:04:05Z\""};
-/* All have one of the marks. */
+/* All have one of the blocks. */
 static const char *const secret_values[] = {"\"ЖЖЖ\"",
                                             "\"Ж7777\"",
                                             "7777",
@@ -146,7 +146,7 @@ static const char *const secret_values[] = {"\"ЖЖЖ\"",
                                             "\"Ж(\"",
                                             "\"7777-01-02T03:04:05Z\"",
                                             "\"%Жd\""};
-static const char *const marks[] = {"Ж", "7777", "0JbQ", "\\xd0\\x96", "\\320\\226", "\\u0416"};
+static const char *const blocks[] = {"Ж", "7777", "0JbQ", "\\xd0\\x96", "\\320\\226", "\\u0416"};
 
 static void put_secret(struct buf *out, unsigned depth)
 {
@@ -487,12 +487,12 @@ static struct arena arena;
 static char document_texts[2][64 << 10];
 static char request_text[32 << 10];
 
-static void fail(const char *where, struct str text, const char *mark)
+static void fail(const char *where, struct str text, const char *block)
 {
     fprintf(stderr, "--- document a\n%s--- document b\n%s--- request\n%s\n", document_texts[0],
             document_texts[1], request_text);
     fprintf(stderr, "FAIL %s carries \"%s\": %.*s\nrepeat with --seed %llu --count 1\n", where,
-            mark, STR_FORMAT(text), (unsigned long long)round_seed);
+            block, STR_FORMAT(text), (unsigned long long)round_seed);
     exit(1);
 }
 
@@ -505,8 +505,8 @@ static void look(const char *where, struct str text)
 {
     if (str_is_absent(text)) return;
     texts_seen++;
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (has(text, marks[i])) fail(where, text, marks[i]);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (has(text, blocks[i])) fail(where, text, blocks[i]);
     masked_told += has(text, "[masked]");
     failures_told += has(text, "cannot be evaluated");
     keys_told += has(text, "no such key");

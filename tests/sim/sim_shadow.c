@@ -66,8 +66,8 @@ static void put_outcome(struct buf *out, const struct policy_outcome *o, const s
         put_str(out, "counts for", l->value);
         buf_printf(out, ", %llu, over %d", (unsigned long long)l->amount, l->over);
     }
-    buf_printf(out, "\nmemory: %zu taken, %zu left, overflow %d", a->taken_bytes,
-               (size_t)(a->end - a->next), a->overflow);
+    buf_printf(out, "\nmemory: %zu left, overflow %d",
+               a->limit_bytes - a->taken_bytes + (size_t)(a->end - a->next), a->overflow);
 }
 
 static void on_considered(void *context, const struct policy_considered *c)

@@ -32,8 +32,8 @@ static void deliver(struct story *t)
     unsigned from = (unsigned)below(t, t->shard_count), to = (unsigned)below(t, t->shard_count);
     struct op *o = queue_take(&t->mail[from][to]);
     if (o == NULL) return;
-    if (o->at_home)
-        come_home(t, o);
+    if (o->at_origin)
+        return_to_origin(t, o);
     else
         step_at_owner(t, to, o);
 }
@@ -43,22 +43,22 @@ static void release(struct story *t)
     unsigned p = (unsigned)below(t, t->shard_count);
     uint64_t written, durable;
     struct queue left = {0};
-    journal_marks(journal_producer(t->journal, p), &written, &durable);
+    journal_progress(journal_producer(t->journal, p), &written, &durable);
     for (struct op *o; (o = queue_take(&t->parked[p])) != NULL;) {
         bool seen = o->notice == 0 || revoked_log_seen(t->log, o->notice);
-        if (o->call.mark > durable || !seen)
+        if (o->call.block > durable || !seen)
             queue_put(&left, o);
-        else if (o->call.home == p)
-            come_home(t, o);
+        else if (o->call.origin == p)
+            return_to_origin(t, o);
         else
-            queue_put(&t->mail[p][o->call.home], o);
+            queue_put(&t->mail[p][o->call.origin], o);
     }
     while (left.first != NULL) queue_put(&t->parked[p], queue_take(&left));
 }
 
 static void act(struct story *t)
 {
-    struct scribe *s = &t->journal->scribe;
+    struct journal_writer *s = &t->journal->journal_writer;
     unsigned p = (unsigned)below(t, t->shard_count);
     t->clock_ms += below(t, 30);
     sums.steps++;
@@ -77,15 +77,15 @@ static void act(struct story *t)
     case 11:
     case 12: journal_seal(journal_producer(t->journal, p)); break;
     case 13:
-    case 14: scribe_write_step(s, t->clock_ms); break;
+    case 14: journal_writer_write_step(s, t->clock_ms); break;
     case 15:
-    case 16: scribe_sync_step(s); break;
+    case 16: journal_writer_sync_step(s); break;
     case 17:
     case 18:
     case 19: release(t); break;
     case 20: revoked_view_take(t->views[p], t->clock_ms); break;
     case 21: tick(t, p); break;
-    case 22: scribe_keep_step(s, t->clock_ms); break;
+    case 22: journal_writer_keep_step(s, t->clock_ms); break;
     default:
         if (!chance_in(&t->chance, 20)) break;
         t->clock_ms += below(t, 3 * 3600 * 1000);
@@ -216,7 +216,7 @@ static void saved(const struct story *t, struct shard *const *shards, unsigned c
     }
     qsort(entries, n, sizeof *entries, entry_compare);
     buf_init(ret, 4096, 64 << 20);
-    for (size_t i = 0; i < n; i++) save_entry(ret, entries[i]);
+    for (size_t i = 0; i < n; i++) (void)save_entry(ret, entries[i]);
     free(entries);
     buf_fini(&raw);
 }
@@ -274,7 +274,7 @@ static void take_snapshot(struct story *t)
     load_snapshot(t, fold, 1);
     struct replay r = {.story = t, .shards = fold, .count = 1, .position = t->snapshot_position};
     if (journal_cursor_open(t->journal, t->snapshot_position + 1, &cursor, &f) == ERR_OK) {
-        while (journal_cursor_next(cursor, &record, &f) == ERR_OK) replay_record(&r, &record);
+        while (journal_cursor_next(cursor, &record, &f) == ERR_OK) (void)replay_record(&r, &record);
         journal_cursor_close(cursor);
         buf_fini(&t->snapshot);
         saved(t, fold, 1, &t->snapshot);
@@ -292,7 +292,7 @@ static void ask_directly(struct story *t, struct shard *shard, struct op *o, enu
     c->now_ms = t->clock_ms;
     c->arena = &o->arena;
     c->tenant = tenant();
-    c->asker.sees_all = true;
+    c->requester.sees_all = true;
     do shard_step(shard, c, e);
     while (e->again);
 }
@@ -394,10 +394,14 @@ static void must_keep_promises(struct story *t, struct shard *const *shards, uns
         must(t, !r->told_denied || s == REVIEW_DENIED, "a denial was lost");
         must(t, !r->told_cancelled || s == REVIEW_CANCELLED, "a cancellation was lost");
         must(t, !r->told_redeemed || s == REVIEW_REDEEMED, "a redemption was lost");
+        /* a suspension, or a taking back whose answer was lost, may have ended it */
         must(t,
              !r->told_approved || s == REVIEW_APPROVED || s == REVIEW_REDEEMED ||
-                 s == REVIEW_EXPIRED,
+                 s == REVIEW_EXPIRED || s == REVIEW_CANCELLED,
              "an approval was lost");
+        must(t,
+             !r->told_ended || s == REVIEW_CANCELLED || s == REVIEW_EXPIRED || s == REVIEW_REDEEMED,
+             "an approval that was ended is in force");
         op_free(t, o);
     }
 }
@@ -511,13 +515,10 @@ static bool tell_count(const char *what, uint64_t count)
 
 static bool tell_sums(void)
 {
-    static const char *const ops[OP_KINDS] = {"mint",    "use of a token",
-                                              "revoke",  "enqueue",
-                                              "approve", "deny",
-                                              "cancel",  "redeem",
-                                              "wait",    "find",
-                                              "count",   "suspend",
-                                              "resume",  "a suspension at one shard"};
+    static const char *const ops[OP_KINDS] = {
+        "mint", "use of a token", "revoke",    "enqueue", "approve",
+        "deny", "cancel",         "take back", "redeem",  "wait",
+        "find", "count",          "suspend",   "resume",  "a suspension at one shard"};
     bool all = true;
     for (unsigned i = 0; i < OP_KINDS; i++) all &= tell_count(ops[i], sums.told[i]);
     all &= tell_count("calls between two reactors", sums.crossed);
@@ -527,6 +528,9 @@ static bool tell_sums(void)
     all &= tell_count("requests whose review was pending already", sums.self_dedupe);
     all &= tell_count("which shared it", sums.shared);
     all &= tell_count("which came too late for it", sums.share_late);
+    all &= tell_count("requests whose review was approved already", sums.approved_again);
+    all &= tell_count("approvals taken back", sums.taken_back);
+    all &= tell_count("approvals ended by a suspension", sums.ended_by_suspension);
     all &= tell_count("trace ids that found their review", sums.traces_found);
     all &= tell_count("trace ids whose decision was lost", sums.traces_lost);
     all &= tell_count("resolutions that came too late", sums.already);
@@ -551,7 +555,7 @@ static bool tell_sums(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t seeds = 1500, from;
+    uint64_t seeds = 800, from;
     check(getrandom(&from, sizeof from, 0) == sizeof from);
     from %= UINT64_C(1) << 40;
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -564,10 +568,13 @@ int main(int argc, char **argv)
     }
     log_init("sim", LOG_ERROR);
     for (size_t i = 0; i < sizeof once_failed / sizeof *once_failed; i++) run_seed(once_failed[i]);
-    printf("sim_state: seeds %" PRIu64 " to %" PRIu64 "\n", from, from + seeds - 1);
+    printf("sim_state: seeds from %" PRIu64 "\n", from);
     fflush(stdout);
-    for (uint64_t i = 0; i < seeds; i++) run_seed(from + i);
-    printf("%" PRIu64 " seeds, %" PRIu64 " steps, %" PRIu64 " answers\n", seeds, sums.steps,
+    /* The rarest happening is 0 in about 1 of 150 runs of this length: such a run goes on. */
+    uint64_t ran = 0;
+    while (ran < seeds || (seeds >= 100 && sums.claimed_after == 0 && ran < 4 * seeds))
+        run_seed(from + ran++);
+    printf("%" PRIu64 " seeds, %" PRIu64 " steps, %" PRIu64 " answers\n", ran, sums.steps,
            sums.answers);
     return seeds < 100 || tell_sums() ? 0 : 1;
 }

@@ -28,10 +28,10 @@ static void send_to(struct story *t, struct op *o, enum call_kind kind, unsigned
     c->tenant = tenant();
     c->id = new_id(t);
     c->err = ERR_OK;
-    c->mark = 0;
-    o->at_home = false;
-    if (c->to != c->home) sums.crossed++;
-    queue_put(&t->mail[c->home][c->to], o);
+    c->block = 0;
+    o->at_origin = false;
+    if (c->to != c->origin) sums.crossed++;
+    queue_put(&t->mail[c->origin][c->to], o);
 }
 
 static void send(struct story *t, struct op *o, enum call_kind kind, unsigned slot)
@@ -46,7 +46,7 @@ static struct op *op_new(struct story *t, enum op_kind kind)
     check(o != NULL);
     arena_init(&o->arena, 4096, ARENA_BYTES);
     o->kind = kind;
-    o->call.home = (uint16_t)below(t, t->shard_count);
+    o->call.origin = (uint16_t)below(t, t->shard_count);
     o->all_next = t->ops;
     t->ops = o;
     return o;
@@ -61,10 +61,10 @@ static void begin_mint(struct story *t, struct op *o)
         return;
     }
     unsigned slot =
-        (unsigned)(below(t, LIMIT_SLOTS / t->shard_count) * t->shard_count + o->call.home) %
+        (unsigned)(below(t, LIMIT_SLOTS / t->shard_count) * t->shard_count + o->call.origin) %
         LIMIT_SLOTS;
     struct token_facts *f = &o->call.mint.facts;
-    o->call.asker = agent();
+    o->call.requester = agent();
     *f = (struct token_facts){.id = slot_id(new_id(t), slot),
                               .tenant = tenant(),
                               .actor = actor_name(o->about % ACTORS, 0),
@@ -83,9 +83,9 @@ static void begin_use(struct story *t, struct op *o)
     o->about = (unsigned)below(t, TOKENS);
     const struct token_story *k = &t->tokens[o->about];
     uint64_t dead_before;
-    bool is_dead = revoked_view_token(t->views[o->call.home], k->id);
-    bool is_stopped =
-        revoked_view_actor(t->views[o->call.home], tenant(), actor_name(k->actor, 0), &dead_before);
+    bool is_dead = revoked_view_token(t->views[o->call.origin], k->id);
+    bool is_stopped = revoked_view_actor(t->views[o->call.origin], tenant(),
+                                         actor_name(k->actor, 0), &dead_before);
     if (k->told_minted && k->expires_ms > t->clock_ms)
         must(t, !k->told_revoked || is_dead,
              "a reactor takes a token whose revocation was answered");
@@ -107,9 +107,9 @@ static void begin_revoke(struct story *t, struct op *o)
         op_free(t, o);
         return;
     }
-    o->call.asker = agent();
+    o->call.requester = agent();
     o->call.token.id = t->tokens[o->about].id;
-    o->call.asker.sees_all = true;
+    o->call.requester.sees_all = true;
     send(t, o, CALL_REVOKE, slot_of_id(o->call.token.id));
 }
 
@@ -147,8 +147,8 @@ static struct review_digest binding_digest(struct review_digest request, struct 
     return request;
 }
 
-/* A review of its own, unless one is pending for it. */
-static void ask_for_review(struct story *t, struct op *o)
+/* A review of its own, unless one is pending for it, or approved and below this ordinal. */
+static void ask_for_review(struct story *t, struct op *o, uint64_t approved_below)
 {
     struct call *c = &o->call;
     char *action = arena_bytes(&o->arena, 16);
@@ -157,7 +157,7 @@ static void ask_for_review(struct story *t, struct op *o)
     unsigned slot = actor_slot(o->about, o->spelling);
     struct id id = slot_id(new_id(t), slot);
     o->stage = ASKING;
-    c->asker = agent();
+    c->requester = agent();
     c->for_actor = actor;
     c->records[0] = event_of(t, &o->arena, "decision", trace, actor, action, id);
     c->records[1] = event_of(t, &o->arena, "review.enqueued", trace, actor, action, id);
@@ -166,8 +166,8 @@ static void ask_for_review(struct story *t, struct op *o)
                                              .ordinal = ++t->ordinal,
                                              .tenant = tenant(),
                                              .subject = actor,
-                                             .principal = c->asker.principal,
-                                             .owner = c->asker.owner,
+                                             .principal = c->requester.principal,
+                                             .owner = c->requester.owner,
                                              .action = str_from(action),
                                              .trace_id = trace,
                                              .enqueued_ms = t->clock_ms,
@@ -179,6 +179,7 @@ static void ask_for_review(struct story *t, struct op *o)
                                              .state = REVIEW_PENDING};
     c->enqueue.facts.request = request_digest(o->wish, o->about, o->spelling);
     c->enqueue.facts.binding = binding_digest(c->enqueue.facts.request, id);
+    c->enqueue.approved_below = approved_below;
     send(t, o, CALL_ENQUEUE, slot);
 }
 
@@ -190,7 +191,9 @@ static void share_review(struct story *t, struct op *o)
     struct str trace = trace_text(o);
     o->stage = SHARING;
     c->records[0] = event_of(t, &o->arena, "decision", trace, c->for_actor, "wish", review);
-    c->enqueue.facts = (struct review_facts){.id = review, .trace_id = trace};
+    o->is_approved = c->enqueue.facts.state == REVIEW_APPROVED;
+    c->enqueue.facts =
+        (struct review_facts){.id = review, .trace_id = trace, .state = c->enqueue.facts.state};
     send(t, o, CALL_SHARE, slot_of_id(review));
 }
 
@@ -206,7 +209,7 @@ static void begin_enqueue(struct story *t, struct op *o)
     o->trace = t->trace_count++;
     t->traces[o->trace].slot = actor_slot(o->about, o->spelling);
     see_actor(t, o, o->about);
-    ask_for_review(t, o);
+    ask_for_review(t, o, UINT64_MAX);
 }
 
 static void begin_on(struct story *t, struct op *o, unsigned about)
@@ -216,14 +219,16 @@ static void begin_on(struct story *t, struct op *o, unsigned about)
     struct call *c = &o->call;
     unsigned who = (unsigned)below(t, 3);
     c->review.id = r->id;
-    c->asker = o->kind == OP_CANCEL || o->kind == OP_REDEEM || o->kind == OP_WAIT ? agent()
-                                                                                  : reviewer(who);
-    c->review.principal = c->review.owner = c->review.by = c->asker.principal;
+    c->requester = o->kind == OP_CANCEL || o->kind == OP_REDEEM || o->kind == OP_WAIT
+                       ? agent()
+                       : reviewer(who);
+    c->review.principal = c->review.owner = c->review.by = c->requester.principal;
     c->review.meets = 1;
     c->review.deadline_ms = t->clock_ms + below(t, 20000);
     unsigned wish = chance_in(&t->chance, 8) ? 77 : r->wish;
     c->review.binding = binding_digest(request_digest(wish, r->actor, r->spelling), r->id);
     see_actor(t, o, r->actor);
+    o->ended_when_asked = r->told_ended;
     if (o->kind == OP_REDEEM) {
         struct str actor = actor_name(r->actor, r->spelling), trace = trace_of(t, &o->arena);
         c->for_actor = actor;
@@ -233,13 +238,11 @@ static void begin_on(struct story *t, struct op *o, unsigned about)
         c->records[0] = event_of(t, &o->arena, "decision", trace, actor, "wish", r->id);
         c->records[1] = event_of(t, &o->arena, "review.redeemed", trace, actor, "wish", r->id);
     }
-    static const enum call_kind kinds[OP_KINDS] = {[OP_APPROVE] = CALL_APPROVE,
-                                                   [OP_DENY] = CALL_DENY,
-                                                   [OP_CANCEL] = CALL_CANCEL,
-                                                   [OP_REDEEM] = CALL_REDEEM,
-                                                   [OP_WAIT] = CALL_REVIEW_WAIT};
+    static const enum call_kind kinds[OP_KINDS] = {
+        [OP_APPROVE] = CALL_APPROVE,     [OP_DENY] = CALL_DENY,     [OP_CANCEL] = CALL_CANCEL,
+        [OP_TAKE_BACK] = CALL_TAKE_BACK, [OP_REDEEM] = CALL_REDEEM, [OP_WAIT] = CALL_REVIEW_WAIT};
     /* One with limits claims the approval first. */
-    bool claims = o->kind == OP_REDEEM && chance_in(&t->chance, 2);
+    bool claims = o->kind == OP_REDEEM && !chance_in(&t->chance, 3);
     o->stage = claims ? CLAIMING : DIRECT;
     send(t, o, claims ? CALL_CLAIM : kinds[o->kind], slot_of_id(r->id));
 }
@@ -259,7 +262,7 @@ static void begin_find(struct story *t, struct op *o)
         return;
     }
     o->trace = (unsigned)below(t, t->trace_count);
-    o->call.asker = agent();
+    o->call.requester = agent();
     o->call.list.trace_id = trace_text(o);
     o->call.list.limit = CALL_TRACES_MAX;
     send(t, o, CALL_REVIEW_FIND, t->traces[o->trace].slot);
@@ -268,8 +271,8 @@ static void begin_find(struct story *t, struct op *o)
 static void begin_count(struct story *t, struct op *o)
 {
     o->about = (unsigned)below(t, COUNTERS);
-    struct limit_ask *ask = &o->call.limit.ask;
-    *ask = (struct limit_ask){.window_ms = WINDOW_MS, .count_max = COUNT_MAX};
+    struct limit_request *ask = &o->call.limit.ask;
+    *ask = (struct limit_request){.window_ms = WINDOW_MS, .count_max = COUNT_MAX};
     ask->key.bytes[1] = (uint8_t)(o->about * 91);
     ask->key.bytes[5] = 7;
     send(t, o, CALL_COUNT, slot_of_key(ask->key));
@@ -286,7 +289,10 @@ static void begin_actor(struct story *t, struct op *o)
     a->changing++;
     a->changes++;
     if (o->kind == OP_RESUME) a->told_denied = false;
-    o->call.asker = reviewer(0);
+    for (size_t i = 0; i < t->review_count; i++)
+        if (t->reviews[i].actor == o->about && t->reviews[i].told_approved)
+            o->approved_when_asked |= UINT32_C(1) << i;
+    o->call.requester = reviewer(0);
     o->call.actor.actor = actor_name(o->about, a->spelling);
     o->call.actor.reason = STR("because");
     send(t, o, o->kind == OP_SUSPEND ? CALL_SUSPEND : CALL_RESUME,
@@ -300,10 +306,10 @@ static void deny_spellings(struct story *t, struct op *whole)
     whole->parts_left = t->shard_count;
     for (unsigned i = 0; i < t->shard_count; i++) {
         struct op *o = op_new(t, OP_SPELLINGS);
-        o->call.home = whole->call.home;
+        o->call.origin = whole->call.origin;
         o->about = whole->about;
         o->whole = whole;
-        o->call.asker = whole->call.asker;
+        o->call.requester = whole->call.requester;
         o->call.list.actor = actor_name(o->about, t->actors[o->about].spelling);
         send_to(t, o, CALL_DENY_SPELLINGS, i);
     }
@@ -312,21 +318,23 @@ static void deny_spellings(struct story *t, struct op *whole)
 static void begin(struct story *t)
 {
     static void (*const beginnings[OP_KINDS])(struct story * t, struct op * o) = {
-        [OP_MINT] = begin_mint,        [OP_USE] = begin_use,           [OP_REVOKE] = begin_revoke,
-        [OP_ENQUEUE] = begin_enqueue,  [OP_APPROVE] = begin_on_review, [OP_DENY] = begin_on_review,
-        [OP_CANCEL] = begin_on_review, [OP_REDEEM] = begin_on_review,  [OP_WAIT] = begin_on_review,
-        [OP_FIND] = begin_find,        [OP_COUNT] = begin_count,       [OP_SUSPEND] = begin_actor,
-        [OP_RESUME] = begin_actor};
+        [OP_MINT] = begin_mint,         [OP_USE] = begin_use,
+        [OP_REVOKE] = begin_revoke,     [OP_ENQUEUE] = begin_enqueue,
+        [OP_APPROVE] = begin_on_review, [OP_DENY] = begin_on_review,
+        [OP_CANCEL] = begin_on_review,  [OP_TAKE_BACK] = begin_on_review,
+        [OP_REDEEM] = begin_on_review,  [OP_WAIT] = begin_on_review,
+        [OP_FIND] = begin_find,         [OP_COUNT] = begin_count,
+        [OP_SUSPEND] = begin_actor,     [OP_RESUME] = begin_actor};
     struct op *o = op_new(t, (enum op_kind)below(t, OP_SPELLINGS));
     beginnings[o->kind](t, o);
 }
 
 /* ---- what a client is told ---- */
 
-/* Home's own record of a decision, with what it spent elsewhere; the client waits for its block. */
-static void record_at_home(struct story *t, struct op *o, struct str delta)
+/* Origin's own record of a decision, with what it spent elsewhere; the client waits for its block. */
+static void record_at_origin(struct story *t, struct op *o, struct str delta)
 {
-    unsigned p = o->call.home;
+    unsigned p = o->call.origin;
     struct str event = event_of(t, &o->arena, "decision", trace_of(t, &o->arena), actor_name(0, 0),
                                 "get_x", new_id(t));
     char *to = reserve(t, p, event.size + delta.size, false);
@@ -341,7 +349,7 @@ static void record_at_home(struct story *t, struct op *o, struct str delta)
     memcpy(to + event.size, delta.bytes, delta.size);
     struct journal_producer *producer = journal_producer(t->journal, p);
     journal_commit(producer, event.size, delta.size, true);
-    park(t, p, o, journal_mark(producer));
+    park(t, p, o, journal_block(producer));
 }
 
 static bool told_use(struct story *t, struct op *o)
@@ -362,7 +370,7 @@ static bool told_use(struct story *t, struct op *o)
     char *bytes = arena_bytes(&o->arena, 64);
     struct buf b = buf_over(bytes, 64);
     delta_put_spent(&b, o->call.token.id, 1);
-    record_at_home(t, o, buf_view(&b));
+    record_at_origin(t, o, buf_view(&b));
     return false;
 }
 
@@ -390,7 +398,7 @@ static bool told_count(struct story *t, struct op *o)
     char *bytes = arena_bytes(&o->arena, 256);
     struct buf b = buf_over(bytes, 256);
     delta_put_counted(&b, &o->call.limit.ask, &o->call.limit.told);
-    record_at_home(t, o, buf_view(&b));
+    record_at_origin(t, o, buf_view(&b));
     return false;
 }
 
@@ -429,15 +437,26 @@ static bool told_enqueue(struct story *t, struct op *o)
 {
     if (o->stage == SHARING && o->call.err == ERR_NOT_FOUND) { /* resolved meanwhile */
         sums.share_late++;
-        ask_for_review(t, o);
+        ask_for_review(t, o, UINT64_MAX);
         return false;
     }
     if (o->call.err != ERR_OK) return true;
     must(t, !is_suspended_throughout(t, o, o->about),
          "a review was taken of an actor whose suspension was answered");
     if (o->stage == ASKING && o->call.enqueue.same) {
-        sums.self_dedupe++;
-        share_review(t, o);
+        const struct review_facts *f = &o->call.enqueue.facts;
+        if (f->state == REVIEW_PENDING) {
+            sums.self_dedupe++;
+            share_review(t, o);
+            return false;
+        }
+        must(t, f->state == REVIEW_APPROVED && o->call.now_ms < f->approval_expires_ms,
+             "a request was answered with a review that permits nothing");
+        sums.approved_again++;
+        if (below(t, 3) == 0) /* its votes are not enough */
+            ask_for_review(t, o, f->ordinal);
+        else
+            share_review(t, o);
         return false;
     }
     t->traces[o->trace].told = true;
@@ -448,6 +467,13 @@ static bool told_enqueue(struct story *t, struct op *o)
     must(t, !o->was_resolved, "a review was shared whose resolution was answered");
     sums.shared++;
     return true;
+}
+
+/* Who waited for this approval redeems it at once, and several at a time. */
+static void begin_redemptions(struct story *t, unsigned about, unsigned most)
+{
+    for (unsigned left = (unsigned)below(t, most + 1); left > 0; left--)
+        begin_on(t, op_new(t, OP_REDEEM), about);
 }
 
 static void told_resolution(struct story *t, const struct op *o)
@@ -471,6 +497,12 @@ static void told_resolution(struct story *t, const struct op *o)
              "approved, and it is not");
         r->told_approved = true;
         r->approval_expires_ms = f->approval_expires_ms;
+        if (!repeated) begin_redemptions(t, o->about, 6);
+    } else if (o->kind == OP_TAKE_BACK) {
+        must(t, !r->told_redeemed && !r->told_denied, "what was redeemed was taken back");
+        sums.taken_back++;
+        r->told_ended = true;
+        return;
     } else if (o->kind == OP_DENY) {
         must(t, !r->told_approved && !r->told_cancelled, "a denial after another outcome was told");
         r->told_denied = true;
@@ -497,6 +529,7 @@ static void told_redeem(struct story *t, const struct op *o)
     }
     must(t, o->call.review.binding.bytes[0] == r->wish + 1u, "a redemption of another request");
     must(t, !r->told_redeemed, "an approval was redeemed twice");
+    must(t, !o->ended_when_asked, "a redemption of an approval whose end was answered");
     must(t, !is_suspended_throughout(t, o, r->actor),
          "a redemption for an actor whose suspension was answered");
     must(t, r->approval_expires_ms == 0 || o->call.now_ms < r->approval_expires_ms,
@@ -521,9 +554,8 @@ static bool told_claim(struct story *t, struct op *o)
     sums.claimed++;
     sums.claimed_after += o->was_woken;
     r->claimed = true;
-    for (unsigned rivals = (unsigned)below(t, 3); rivals > 0; rivals--)
-        begin_on(t, op_new(t, OP_REDEEM), o->about);
-    if (chance_in(&t->chance, 3)) { /* its limits are over: nothing is redeemed */
+    begin_redemptions(t, o->about, 4);
+    if (chance_in(&t->chance, 2)) { /* its limits are over: nothing is redeemed */
         unclaim(t, o);
         return false;
     }
@@ -558,17 +590,22 @@ static bool told_actor(struct story *t, struct op *o)
     a->changing--;
     if (o->call.err != ERR_OK) return true;
     a->told_suspended = a->told_denied = o->kind == OP_SUSPEND;
+    for (size_t i = 0; i < t->review_count && o->kind == OP_SUSPEND; i++) {
+        if ((o->approved_when_asked >> i & 1) == 0 || t->reviews[i].told_redeemed) continue;
+        sums.ended_by_suspension++;
+        t->reviews[i].told_ended = true;
+    }
     sums.suspended += a->told_suspended;
     return true;
 }
 
-static void come_home(struct story *t, struct op *o);
+static void return_to_origin(struct story *t, struct op *o);
 
 static void told_spellings(struct story *t, const struct op *o)
 {
     struct op *whole = o->whole;
     if (o->call.err != ERR_OK) whole->call.err = o->call.err;
-    if (--whole->parts_left == 0) come_home(t, whole);
+    if (--whole->parts_left == 0) return_to_origin(t, whole);
 }
 
 /* The client's answer; false: the request goes on. */
@@ -582,6 +619,7 @@ static bool tell(struct story *t, struct op *o)
     case OP_ENQUEUE: return told_enqueue(t, o);
     case OP_APPROVE:
     case OP_DENY:
+    case OP_TAKE_BACK:
     case OP_CANCEL: told_resolution(t, o); return true;
     case OP_REDEEM: return told_redemption(t, o);
     case OP_SUSPEND:
@@ -596,7 +634,7 @@ static bool tell(struct story *t, struct op *o)
     return true;
 }
 
-static void come_home(struct story *t, struct op *o)
+static void return_to_origin(struct story *t, struct op *o)
 {
     if (!tell(t, o)) return;
     sums.told[o->kind]++;

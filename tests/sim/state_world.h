@@ -47,7 +47,8 @@ struct review_story {
     struct id id;
     unsigned actor, spelling, wish; /* who asked for what */
     bool told_pending, told_approved, told_denied, told_cancelled, told_redeemed;
-    bool claimed; /* some redemption was told that it alone may redeem */
+    bool told_ended; /* its approval: taken back, or its actor was suspended since */
+    bool claimed;    /* some redemption was told that it alone may redeem */
     /* answers that were the resolution itself, and no repetition of it */
     unsigned wins;
     uint64_t expires_ms, approval_expires_ms;
@@ -85,6 +86,7 @@ enum op_kind {
     OP_APPROVE,
     OP_DENY,
     OP_CANCEL,
+    OP_TAKE_BACK,
     OP_REDEEM,
     OP_WAIT,
     OP_FIND,
@@ -108,9 +110,12 @@ struct op {           /* one client's request */
     struct op *whole;    /* that this is a part of */
     unsigned parts_left; /* under way */
     uint64_t retry;
-    bool was_woken;    /* it had to wait at the owner */
-    bool at_home;      /* its call is on the way back, or its own record is waited for */
-    bool was_resolved; /* and that was told, before the review was to be shared */
+    bool was_woken;               /* it had to wait at the owner */
+    bool at_origin;               /* its call is on the way back, or its own record is waited for */
+    bool was_resolved;            /* and that was told, before the review was to be shared */
+    bool is_approved;             /* the review that is to be shared */
+    bool ended_when_asked;        /* the approval that is to be redeemed */
+    uint32_t approved_when_asked; /* bit i: review i, of the actor that is to be suspended */
     /* Of the model's view when it began: */
     bool suspended_when_asked, denied_when_asked;
     uint64_t changes_when_asked;
@@ -156,7 +161,8 @@ static struct sums {
     uint64_t steps, answers, crossed, crashes, replays, snapshots_used, refused_full;
     uint64_t told[OP_KINDS], none_left, dead, over, self_dedupe, already, not_redeemable, claimed,
         claimed_after, replayed, woken, expired, suspended, jumps, overtaken, shared, share_late,
-        spellings_denied, traces_found, traces_lost;
+        approved_again, taken_back, ended_by_suspension, spellings_denied, traces_found,
+        traces_lost;
 } sums;
 
 static _Noreturn void fail(const struct story *t, const char *what)
@@ -210,21 +216,21 @@ static unsigned actor_slot(unsigned actor, unsigned spelling)
 
 static struct str tenant(void) { return STR("default"); }
 
-static struct asker agent(void)
+static struct requester agent(void)
 {
-    return (struct asker){.principal = STR("agents"),
-                          .owner = STR("agent-owner"),
-                          .key_id = STR("key_01JD0000000000000000000000")};
+    return (struct requester){.principal = STR("agents"),
+                              .owner = STR("agent-owner"),
+                              .key_id = STR("key_01JD0000000000000000000000")};
 }
 
-static struct asker reviewer(unsigned who)
+static struct requester reviewer(unsigned who)
 {
     static const char *const names[] = {"rita", "carol", "dan"};
     struct str name = str_from(names[who % 3]);
-    return (struct asker){.principal = name,
-                          .owner = name,
-                          .key_id = STR("key_01JD0000000000000000000001"),
-                          .sees_all = true};
+    return (struct requester){.principal = name,
+                              .owner = name,
+                              .key_id = STR("key_01JD0000000000000000000001"),
+                              .sees_all = true};
 }
 
 /* ---- queues ---- */
@@ -310,7 +316,7 @@ static void commit(struct story *t, unsigned p, char *to, const struct effects *
         if (delta.size > 0) memcpy(to + event.size, delta.bytes, delta.size);
         journal_commit(producer, event.size, delta.size, true);
     }
-    if (e->record_count > 0) shard_recorded(t->shards[p], journal_mark(producer));
+    if (e->record_count > 0) shard_recorded(t->shards[p], journal_block(producer));
 }
 
 static uint64_t append_notices(struct story *t, const struct effects *e)
@@ -320,27 +326,30 @@ static uint64_t append_notices(struct story *t, const struct effects *e)
     return place;
 }
 
-static void park(struct story *t, unsigned p, struct op *o, uint64_t mark)
+static void park(struct story *t, unsigned p, struct op *o, uint64_t block)
 {
-    o->call.mark = mark;
+    o->call.block = block;
     queue_put(&t->parked[p], o);
 }
 
-static void park_woken(struct story *t, unsigned p, const struct effects *e, uint64_t mark)
+static void park_woken(struct story *t, unsigned p, const struct effects *e, uint64_t block)
 {
     for (struct call *c = e->woken, *following; c != NULL; c = following) {
         following = c->next;
         sums.woken++;
         ((struct op *)(void *)c)->was_woken = true;
-        park(t, p, (struct op *)(void *)c, mark);
+        park(t, p, (struct op *)(void *)c, block);
     }
 }
 
-static bool is_told_resolved(const struct story *t, struct id review)
+static bool is_told_resolved(const struct story *t, struct id review, bool is_approved)
 {
     for (size_t i = 0; i < t->review_count; i++) {
         const struct review_story *r = &t->reviews[i];
-        if (id_equal(r->id, review)) return r->told_approved || r->told_denied || r->told_cancelled;
+        if (!id_equal(r->id, review)) continue;
+        if (is_approved)
+            return r->told_redeemed || r->told_denied || r->told_cancelled || r->told_ended;
+        return r->told_approved || r->told_denied || r->told_cancelled;
     }
     return false;
 }
@@ -360,34 +369,35 @@ static void step_at_owner(struct story *t, unsigned p, struct op *o)
     struct effects *e = &t->effects[p];
     if (is_overtaken(t, p, &o->call)) {
         sums.overtaken++;
-        o->at_home = true;
+        o->at_origin = true;
         o->call.err = ERR_ACTOR_SUSPENDED;
         park(t, p, o, 0);
         return;
     }
     char *to = reserve(t, p, call_record_most(&o->call), call_closes(o->call.kind));
-    o->at_home = true; /* from here on it is on its way back */
+    o->at_origin = true; /* from here on it is on its way back */
     if (to == NULL) {
         o->call.err = ERR_OVERLOADED;
         park(t, p, o, 0);
         return;
     }
-    if (o->call.kind == CALL_SHARE) o->was_resolved = is_told_resolved(t, o->call.enqueue.facts.id);
+    if (o->call.kind == CALL_SHARE)
+        o->was_resolved = is_told_resolved(t, o->call.enqueue.facts.id, o->is_approved);
     shard_step(t->shards[p], &o->call, e);
     commit(t, p, to, e);
     if (o->kind == OP_SPELLINGS) sums.spellings_denied += e->record_count;
     uint64_t place = append_notices(t, e);
     if (place != 0) o->notice = place;
-    uint64_t mark = e->record_count > 0   ? journal_mark(producer)
-                    : e->reveals_unsynced ? e->reveals_mark
-                                          : 0;
+    uint64_t block = e->record_count > 0   ? journal_block(producer)
+                     : e->reveals_unsynced ? e->reveals_block
+                                           : 0;
     if (o->call.answered) {
-        park(t, p, o, mark);
+        park(t, p, o, block);
     } else if (e->again) {
-        o->at_home = false;
+        o->at_origin = false;
         queue_put(&t->mail[p][p], o);
     }
-    park_woken(t, p, e, journal_mark(producer));
+    park_woken(t, p, e, journal_block(producer));
 }
 
 static void tick(struct story *t, unsigned p)
@@ -399,7 +409,7 @@ static void tick(struct story *t, unsigned p)
     if (!shard_tick(t->shards[p], t->clock_ms, &t->shard_chance, &t->effects[p], &next)) return;
     commit(t, p, to, &t->effects[p]);
     if (t->effects[p].record_count > 0) sums.expired++;
-    park_woken(t, p, &t->effects[p], journal_mark(journal_producer(t->journal, p)));
+    park_woken(t, p, &t->effects[p], journal_block(journal_producer(t->journal, p)));
 }
 
 #endif

@@ -100,7 +100,7 @@ def test_the_database_is_ready_when_it_answers_by_tcp():
 
 
 def test_the_image_has_what_its_programs_and_their_operator_need():
-    """The system's authorities are kafka.ca_file's default; ops/README.md backs up with sqlite3."""
+    """The system's authorities are kafka.ca_file's default; docs/guides/backup.md backs up with sqlite3."""
     installed = set(re.search(r"apt-get install (.+?) \\\n", DOCKERFILE)[1].split())
     assert {"bash", "ca-certificates", "curl", "jq", "sqlite3"} <= installed
 

@@ -12,7 +12,7 @@ import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
-PROGRAMS = ["writ-engine", "writ-platform", "writ"]
+PROGRAMS = ["writ-engine", "writ-platform", "writ", "writ-hook"]
 
 pytestmark = pytest.mark.skipif(shutil.which("readelf") is None, reason="binutils is not installed")
 

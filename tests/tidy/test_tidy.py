@@ -16,8 +16,8 @@ BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
 WRIT = BUILD / "bin" / "writ"
 ROOTS = ["src", "shards", "pipeline"]
 DOORS = {  # foreign header: the room that may include it (Kafka's client has a door on each side and one for logging in)
-    r"jsmn\.h": "json", r"openssl/.*": "crypto", r"yaml\.h": "policy", r"re2/.*": "policy", r"utf8proc\.h": "spelling", r"llhttp(/.*)?\.h": "http",
-    r"sqlite3\.h": "ingest", r"libpq-fe\.h": "ingest", r"ev\.h": "loop", r"hiredis.*": "keep", r"librdkafka/.*": "publish ingest topic",
+    r"jsmn\.h": "json", r"openssl/.*": "crypto tls", r"yaml\.h": "policy", r"re2/.*": "cel", r"utf8proc\.h": "spelling", r"llhttp(/.*)?\.h": "http",
+    r"sqlite3\.h": "store", r"libpq-fe\.h": "store", r"ev\.h": "loop", r"hiredis.*": "mirror", r"librdkafka/.*": "publish ingest topic", r"curl/.*": "notify",
 }
 BANNED = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof alloca system".split()
 LINES_MAX = 900
@@ -192,12 +192,34 @@ def test_variables_that_are_no_option_are_listed_and_in_use():
     assert others <= named("README.md", "ops", "src/cli", "src/base", "src/config/read.c", "tests")
 
 
-@pytest.mark.parametrize("document", sorted(NAMES))
+REFERENCE = {**{document: f"schemas/{document}.md" for document in NAMES}, "limits": "docs/reference/limits.md"}
+
+
+@pytest.mark.parametrize("document", sorted(REFERENCE))
 def test_a_reference_document_is_what_the_program_prints(document):
     assert WRIT.exists(), f"{WRIT} is not built"
     printed = subprocess.run([WRIT, "docs", document], capture_output=True, text=True, check=True).stdout
-    assert printed == (TOP / "schemas" / f"{document}.md").read_text(), \
-        f"schemas/{document}.md is stale: writ docs {document} > schemas/{document}.md"
+    assert printed == (TOP / REFERENCE[document]).read_text(), \
+        f"{REFERENCE[document]} is stale: writ docs {document} > {REFERENCE[document]}"
+
+
+INTERNAL_LIMITS = set("""
+    POLICY_ROW_BYTES REPLY_BYTES REDIS_HASH_ELEMENTS REDIS_FIELD_BYTES DELTA_BYTES RECORD_BYTES RECORD_HEAD_BYTES RESERVE_BYTES
+    BLOCK_BYTES BLOCKS REQUEST_ARENA_BYTES SLOTS WAITS REVISIONS_KEPT BUNDLE_BYTES BUNDLE_FORMAT
+""".split())  # of base/limits.h: those that no client and no operator meets by itself
+
+
+def test_every_limit_is_in_the_reference_or_internal():
+    """Of base/limits.h: a new bound is documented, or named here. What a row names exists."""
+    rows = (TOP / "src/cli/limits.def").read_text()
+    bounds = set(re.findall(r"^\s+LIMIT_(\w+) = ", (TOP / "src/base/limits.h").read_text(), re.M))
+    shown = set(re.findall(r"\bLIMIT_(\w+)(?= [/,]|,)", rows))
+    assert len(bounds) > 40 and bounds == (shown & bounds) | INTERNAL_LIMITS and not shown & INTERNAL_LIMITS, \
+        f"in neither place: {bounds - shown - INTERNAL_LIMITS}; in both: {shown & INTERNAL_LIMITS}; gone: {INTERNAL_LIMITS - bounds}"
+    codes = set(re.findall(r"\b[45]\d\d `(\w+)`", rows))
+    assert len(codes) > 8 and codes <= set(NAMES["errors"]), codes - set(NAMES["errors"])
+    options = set(re.findall(r"`([a-z]+(?:\.[a-z_]+)*)`", " ".join(re.findall(r', "([^"]*)"\)$', rows, re.M))))
+    assert len(options) > 5 and options <= set(NAMES["config"]), options - set(NAMES["config"])
 
 
 def routes_of(folder):
@@ -252,10 +274,13 @@ def test_why_the_engine_cannot_keep_its_promise_is_told():
 
 
 def test_the_engine_forwards_every_path_of_the_platform():
-    """One address serves a client. (The platform forwards whatever is below the engine's roots.)"""
+    """One address serves a client. (The platform forwards whatever is below the engine's roots.)
+
+    Not a browser's session: its cookie is for the platform's origin.
+    """
     text = (TOP / "src/engine/routes.c").read_text()
     forwarded = set(re.findall(r'\bFORWARD(?:_LARGE)?\(HTTP_(\w+), "(/[^"]*)"', text))
-    both = {target for target in routes_of("src/platform") if not target[1].startswith("/api/v1/")}
+    both = {target for target in routes_of("src/platform") if not re.match("/api/v1/(?!session)", target[1])}
     assert forwarded == routes_of("src/platform") - both
     document = (TOP / "schemas/openapi.engine.yaml").read_text()
     told = re.search(r"^x-forwarded-paths:.*?^paths:", document, re.M | re.S)[0]
@@ -273,7 +298,7 @@ def test_the_platform_forwards_every_path_of_the_engine():
 
 def test_policies_own_functions_and_keys_are_described():
     text = (TOP / "schemas/policy.md").read_text()
-    functions = (TOP / "src/policy/cel/functions.def").read_text().split("/* of policies */")[1]
+    functions = (TOP / "src/cel/functions.def").read_text().split("/* of policies */")[1]
     names = re.findall(r'^FUNCTION\(\w+, "(\w+)"', functions, re.M)
     keys = re.findall(r'"(\w+)"', re.search(r"rule_keys\[\] = {(.*?)}", (TOP / "src/policy/read_rule.c").read_text(), re.S)[1])
     missing = [name for name in names if f"{name}(" not in text] + [key for key in keys if f"`{key}`" not in text]
@@ -383,7 +408,7 @@ def test_the_image_installs_the_libraries_that_the_programs_need():
         pytest.skip("SKIP: the image is Debian 12, this machine is not")
     installed = set(re.search(r"apt-get install (.+?) \\\n", (TOP / "ops" / "Dockerfile").read_text())[1].split())
     missing = set()
-    for program in ("writ-engine", "writ-platform", "writ"):
+    for program in ("writ-engine", "writ-platform", "writ", "writ-hook"):
         binary = BUILD / "bin" / program
         told = subprocess.run(["readelf", "-d", binary], capture_output=True, text=True, check=True).stdout
         places = dict(re.findall(r"^\s*(\S+) => (\S+) ", subprocess.run(["ldd", binary], capture_output=True, text=True, check=True).stdout, re.M))
@@ -394,3 +419,10 @@ def test_the_image_installs_the_libraries_that_the_programs_need():
             if owner.split(":")[0] not in installed:
                 missing.add(f"{program} needs {library}, which is in {owner.split(':')[0]}")
     assert not missing, "\n".join(sorted(missing))
+
+
+def test_no_error_can_be_overlooked():
+    """The type is nodiscard, so the compiler refuses a call whose error is not looked at; `(void)` says that it is not wanted."""
+    assert re.search(r"^enum \[\[nodiscard\]\] err ?\{", (TOP / "src/base/err.h").read_text(), re.M)
+    for path in [*TOP.glob("cmake/*.cmake"), TOP / "CMakeLists.txt", TOP / "CMakePresets.json"]:
+        assert "-Wno-unused" not in path.read_text(), path

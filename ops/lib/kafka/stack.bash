@@ -21,7 +21,7 @@ kafka_cannot() {
 # Fetched beside and then renamed, so that what is there is whole; two at a time do no harm.
 kafka_fetch() {
     [ ! -d "$kafka_jars/lib" ] || return 0
-    command -v mvn >/dev/null || kafka_cannot "Maven is not installed (apt-get install maven)"
+    command -v mvn >/dev/null || kafka_cannot "Maven is not installed (ops/setup stack installs it)"
     local fresh
     mkdir -p "$kafka_jars"
     fresh=$(mktemp -d "$kafka_jars/fetch.XXXXXX")
@@ -71,7 +71,7 @@ kafka_address() { echo "127.0.0.1:$kafka_port"; }
 
 kafka_start() {
     local home=$state/kafka archive=$kafka_jars/kafka.jsa cluster pid port user scram=()
-    command -v java >/dev/null || kafka_cannot "Java is not installed (apt-get install openjdk-17-jre-headless)"
+    command -v java >/dev/null || kafka_cannot "Java is not installed (ops/setup stack installs it)"
     kafka_fetch
     for port in "$kafka_port" $((kafka_port + 1)); do need_port "$port" WRIT_KAFKA_PORT; done
     mkdir -p "$home"

@@ -53,7 +53,7 @@ postgres_make() {
 }
 
 postgres_start() {
-    [ -x "$postgres_bin/postgres" ] || postgres_cannot "it is not installed (apt-get install postgresql)"
+    [ -x "$postgres_bin/postgres" ] || postgres_cannot "it is not installed (ops/setup stack installs it)"
     need_port "$postgres_port" WRIT_POSTGRES_PORT
     mkdir -p "$postgres_home"
     postgres_reach

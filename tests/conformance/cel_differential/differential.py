@@ -1,6 +1,6 @@
 """Holds `writ cel` against cel-go: the same questions to both, and equal answers, or a difference that is explained.
 
-    differential.py --writ PROGRAM [--celgo PROGRAM] [--count N] [--seed N] [--show N]
+    differential.py --writ cel_conformance [--celgo PROGRAM] [--count N] [--seed N] [--show N]
 
 Without --celgo its answers are those that record.py has kept: of the first questions of one seed, and one for each
 documented difference.
@@ -112,7 +112,7 @@ def digest(lines):
 
 
 def writ_answers(writ, lines):
-    return Engine(writ, "cel", "--conformance").ask(lines)
+    return Engine(writ).ask(lines)
 
 
 def run_recorded(writ):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records cel-go's answers, so that `writ cel` is held against them where there is no Go.
 
-    record.py --writ PROGRAM --celgo PROGRAM
+    record.py --writ cel_conformance --celgo PROGRAM
 
 Writes answers.jsonl (those to the first questions of differential.SEED) and kept.jsonl (for each entry of
 differences.py the shortest question of the long run that meets it). To be run, with what `build` makes, whenever

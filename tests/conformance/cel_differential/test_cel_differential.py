@@ -25,7 +25,7 @@ import record  # noqa: E402
 LONG = bool(os.environ.get("WRIT_LONG"))
 COUNT = 120_000
 SEED = int(os.environ.get("WRIT_CEL_SEED", differential.SEED))
-WRIT = harness.BIN / "writ"
+WRIT = harness.BIN / "cel_conformance"
 
 
 @pytest.fixture(scope="module")

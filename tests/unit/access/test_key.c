@@ -77,7 +77,7 @@ static struct key *armed(char credential[CREDENTIAL_TEXT])
     k->id = fresh_id();
     credential_make(k->id, credential);
     k->mac = credential_mac(&pepper, str_of(credential, CREDENTIAL_TEXT));
-    k->pepper_mark = pepper_mark(&pepper);
+    k->pepper_fingerprint = pepper_fingerprint(&pepper);
     return k;
 }
 
@@ -151,7 +151,7 @@ static void the_mac_is_written_only_when_asked_for(void **state)
     assert_null(strstr(arena_copy(&arena, shown(k, false)).bytes, "mac"));
     assert_non_null(strstr(arena_copy(&arena, shown(k, true)).bytes, "mac"));
     assert_null(strstr(arena_copy(&arena, shown(k, true)).bytes, "pepper_mark")); /* not known */
-    k->pepper_mark = 7;
+    k->pepper_fingerprint = 7;
     assert_non_null(strstr(arena_copy(&arena, shown(k, true)).bytes, "\"pepper_mark\":7"));
     assert_null(strstr(arena_copy(&arena, shown(k, false)).bytes, "pepper_mark"));
     key_destroy(k);
@@ -382,7 +382,7 @@ static void a_file_system_without_hard_links_is_told(void **state)
     link_fails = EPERM;
     assert_int_not_equal(pepper_make(path, &fault), ERR_OK);
     link_fails = 0;
-    assert_non_null(strstr(fault.text, "pepper.file: "));
+    assert_non_null(strstr(fault.text, "pepper_file: "));
     assert_non_null(strstr(fault.text, "hard link"));
     assert_non_null(strstr(fault.text, path));
     assert_int_equal(rmdir(directory), 0); /* nothing is left */
@@ -649,20 +649,20 @@ static void keys_of_another_pepper_are_counted_while_they_are_in_force(void **st
     struct pepper other = pepper;
     struct key *keys[5];
     other.bytes[31] ^= 1;
-    assert_int_not_equal(pepper_mark(&other), pepper_mark(&pepper));
+    assert_int_not_equal(pepper_fingerprint(&other), pepper_fingerprint(&pepper));
     for (size_t i = 0; i < 5; i++) keys[i] = armed(text);
-    keys[0]->pepper_mark = 0; /* not known */
-    keys[1]->pepper_mark = pepper_mark(&other);
+    keys[0]->pepper_fingerprint = 0; /* not known */
+    keys[1]->pepper_fingerprint = pepper_fingerprint(&other);
     keys[2]->revoked_at = 1;
     keys[3]->expires_at = NOW;
     struct key_table *t;
     assert_int_equal(key_table_create(keys, 5, &t), ERR_OK);
-    struct unprovable u = key_table_unprovable(t, pepper_mark(&pepper), NOW);
+    struct unprovable u = key_table_unprovable(t, pepper_fingerprint(&pepper), NOW);
     assert_int_equal(u.count, 1);
     assert_int_equal(strlen(u.ids), ID_TEXT);
     assert_memory_equal(u.ids, keys[1]->id_text, ID_TEXT);
-    assert_int_equal(key_table_unprovable(t, pepper_mark(&other), NOW).count, 1);
-    u = key_table_unprovable(t, pepper_mark(&other), NOW - 1);
+    assert_int_equal(key_table_unprovable(t, pepper_fingerprint(&other), NOW).count, 1);
+    u = key_table_unprovable(t, pepper_fingerprint(&other), NOW - 1);
     assert_int_equal(u.count, 2);
     assert_int_equal(strlen(u.ids), 2 * ID_TEXT + 2);
     assert_false(key_trouble(0, said));
@@ -682,7 +682,7 @@ static void of_very_many_unprovable_keys_the_first_are_named(void **state)
     for (size_t i = 0; i < MANY; i++) keys[i] = armed(text);
     struct key_table *t;
     assert_int_equal(key_table_create(keys, MANY, &t), ERR_OK);
-    struct unprovable u = key_table_unprovable(t, pepper_mark(&pepper) ^ 1, NOW);
+    struct unprovable u = key_table_unprovable(t, pepper_fingerprint(&pepper) ^ 1, NOW);
     assert_int_equal(u.count, MANY);
     assert_memory_equal(u.ids + (UNPROVABLE_NAMED - 1) * (ID_TEXT + 2),
                         keys[UNPROVABLE_NAMED - 1]->id_text, ID_TEXT);
@@ -690,11 +690,49 @@ static void of_very_many_unprovable_keys_the_first_are_named(void **state)
     key_table_destroy(t);
 }
 
+static void a_key_that_was_revoked_stays_so(void **state)
+{
+    (void)state;
+    static const char row[] =
+        "{\"id\":\"key_0000000000000000000000000%d\",\"name\":\"n\",\"owner\":\"o\","
+        "\"tenant\":\"t\",\"roles\":[\"agent\"],\"created_at\":\"2026-01-01T00:00:00.000Z\"%s}";
+    static const char revoked[] = ",\"revoked_at\":\"2026-01-02T00:00:00.000Z\"";
+    /* 1: lost its revocation; 2: revoked in both; 3: never; 4: is not there any more */
+    static const char *const were[] = {revoked, revoked, "", revoked}, *const are[] = {"", revoked,
+                                                                                       ""};
+    struct key *before[4], *now[3];
+    struct key_table *old, *next;
+    struct id ids[2] = {0};
+    char text[512];
+    for (int i = 0; i < 4; i++) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(text, sizeof text, row, i + 1, were[i]);
+        assert_int_equal(read_text(text, &before[i]), ERR_OK);
+        if (i == 3) continue;
+        snprintf(text, sizeof text, row, i + 1, are[i]);
+#pragma GCC diagnostic pop
+        assert_int_equal(read_text(text, &now[i]), ERR_OK);
+    }
+    const struct id lost = now[0]->id, kept = now[2]->id;
+    assert_int_equal(key_table_create(before, 4, &old), ERR_OK);
+    assert_int_equal(key_table_create(now, 3, &next), ERR_OK);
+    assert_int_equal(key_table_keep_revoked(next, old, ids, 2), 1);
+    assert_true(id_equal(ids[0], lost));
+    assert_int_equal(key_in_force(key_table_get(next, lost), 1), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(key_in_force(key_table_get(next, kept), 1), ERR_OK);
+    assert_int_equal(key_table_keep_revoked(next, old, ids, 0), 0);
+    assert_int_equal(key_table_keep_revoked(next, NULL, ids, 0), 0);
+    key_table_destroy(old);
+    key_table_destroy(next);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_key_that_was_revoked_stays_so),
         TEST(absent_lists_take_their_defaults),
         TEST(an_empty_list_is_not_an_absent_one),
         TEST(what_was_written_reads_back_the_same),

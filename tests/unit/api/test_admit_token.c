@@ -253,13 +253,13 @@ static void a_token_speaks_for_nobody_for_whom_its_key_may_not(void **state)
 {
     struct scene *s = *state;
     struct token_claims c = claims_of(LIMITED);
-    assert_rejected(s, &c, ERR_CREDENTIAL_REVOKED, "may not speak");
+    assert_rejected(s, &c, ERR_CREDENTIAL_REVOKED, "may no longer speak");
     c.actor = STR("pay_bot");
     assert_int_equal(admit(s, &c, ROLE_TOKEN), ERR_OK);
     c.acting_for = STR("carol");
     assert_int_equal(admit(s, &c, ROLE_TOKEN), ERR_OK);
     c.acting_for = STR("mallory");
-    assert_rejected(s, &c, ERR_CREDENTIAL_REVOKED, "may not speak");
+    assert_rejected(s, &c, ERR_CREDENTIAL_REVOKED, "may no longer speak");
 }
 
 /* It says so with the text, by which whoever asked its slot has it kept. */

@@ -492,7 +492,7 @@ static void a_fault_of_a_long_path_says_why(void **state)
     memset(path, 'x', sizeof path);
     path[sizeof path - 1] = '\0';
     struct fault f;
-    fault_set(&f, ERR_IO, "", "data: cannot make /%s: %s", path, "No space left on device");
+    (void)fault_set(&f, ERR_IO, "", "data: cannot make /%s: %s", path, "No space left on device");
     assert_true(str_starts(str_from(f.text), STR("data: cannot make /xxx")));
     assert_non_null(strstr(f.text, "xxx…xxx"));
     assert_non_null(strstr(f.text, "xxx: No space left on device"));
@@ -506,7 +506,7 @@ static void a_fault_that_says_what_to_do_before_a_long_reason_still_says_it(void
     memset(hint, 'y', sizeof hint);
     reason[sizeof reason - 1] = hint[sizeof hint - 1] = '\0';
     struct fault f;
-    fault_set(&f, ERR_IO, "", "Kafka: %s (%s)", hint, reason);
+    (void)fault_set(&f, ERR_IO, "", "Kafka: %s (%s)", hint, reason);
     assert_non_null(strstr(f.text, hint));
 }
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policy/cel/cel.h"
+#include "cel/cel.h"
 
 #define ARGS                                                                                       \
     "{\"amount\":120,\"name\":\"M\xC3\xBCller\",\"big\":9007199254740993,\"huge\":"                \

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/cel/address.h"
-#include "policy/cel/functions.h"
-#include "policy/cel/url.h"
+#include "cel/address.h"
+#include "cel/functions.h"
+#include "cel/url.h"
 
 enum {
     DEAR_ARGUMENTS = 4, /* variables v0 to v3; v4 is a list to repeat a call by */
     DEAR_VARIABLES = DEAR_ARGUMENTS + 1,
-    DEAR_VALUES = 64, /* of a type */
+    DEAR_VALUES = 80, /* of a type */
     DEAR_FEW = 3,     /* of a type, from the third argument on */
     DEAR_REPEATS = 4096,
 };
@@ -111,6 +111,11 @@ static void dear_texts(struct dear *d)
         {"url of a long user", "http://", "a%40", "@b/"},
         {"dots", "", "1.", ""},
         {"colons", "", "1:", ""},
+        {"commands", "", "a;", ""},
+        {"commands, then a refusal", "", "a;", "$"},
+        {"arguments", "a ", "b ", ""},
+        {"redirections", "a ", ">b ", ""},
+        {"commands with all parts", "", "A=1 b>c d|", "e"},
     };
     static const char *const short_texts[] = {
         "",

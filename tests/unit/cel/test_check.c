@@ -90,7 +90,7 @@ static void what_cannot_be_is_refused(void **state)
         "there is no function \"has\" that takes this; a macro is written as in has(args.name)");
     has_type("'a'.startswith('b')",
              "there is no function \"startswith\"; did you mean startsWith?");
-    has_type("has(x)", "has() wants a field: has(args.amount)");
+    has_type("has(x)", "has() needs a field: has(args.amount)");
     has_type("x.map(a.b, 1)", "a variable's name is expected here");
     has_type("x.all(i, i, true)", "both variables have the same name");
 }
@@ -100,7 +100,7 @@ static void what_has_to_be_a_condition_is_a_bool(void **state)
     (void)state;
     has_type("1 || true", "each side of \"||\" is a bool, but this is int");
     has_type("true || 'a'", "each side of \"||\" is a bool, but this is string");
-    has_type("1 ? 2 : 3", "what stands before \"?\" is a bool, but this is int");
+    has_type("1 ? 2 : 3", "the part before \"?\" is a bool, but this is int");
     has_type("x.map(i, i, i)", "the filter of a macro is a bool, but this is int");
     has_type("x.exists(i, i)", "the condition of this macro is a bool, but this is int");
     has_type("x.exists_one(i, i)", "the condition of this macro is a bool, but this is int");
@@ -216,9 +216,9 @@ static void a_strict_check_refuses_what_cel_go_refuses(void **state)
         {"[].map(c, c, c) == [1]", "list(bool) == list(int) is not possible"},
         {"[].map(c, c) == [1]", NULL},
         {"[].filter(c, c) == ['a']", "list(bool) == list(string) is not possible"},
-        {"`actor` == ''", "a name between back quotes is that of a field, as in args.`actor`"},
-        {"[1].map(`x`, 1) == []", "a name between back quotes is that of a field, as in args.`x`"},
-        {".`actor` == ''", "a name between back quotes is that of a field, as in args.`actor`"},
+        {"`actor` == ''", "a name between back quotes must be a field, as in args.`actor`"},
+        {"[1].map(`x`, 1) == []", "a name between back quotes must be a field, as in args.`x`"},
+        {".`actor` == ''", "a name between back quotes must be a field, as in args.`actor`"},
         {"args.`content-type` == ''", NULL},
         {"has(args.`content-type`)", NULL},
     };

@@ -1,7 +1,7 @@
 /* test_lint_values.c - constants that no function gives, or that mean something else than they look
  * like. */
 #include "cel_scene.h"
-#include "policy/cel/lint.h"
+#include "cel/lint.h"
 
 struct told {
     size_t count;
@@ -40,6 +40,25 @@ static void assert_rows(const struct row *rows, size_t count)
 }
 
 #define ASSERT_ROWS(rows) assert_rows(rows, sizeof(rows) / sizeof(rows)[0])
+
+static void a_member_that_no_command_has_is_told(void **state)
+{
+    static const struct row rows[] = {
+        {"shell(args.cmd).exists(c, c.nane == 'rm')",
+         "c.nane: no command has it; the members are name, args"},
+        {"shell(args.cmd).all(c, c['arguments'].size() == 0)", "c['arguments']: no command has it"},
+        {"shell(args.cmd).exists(i, c, i > 0 && has(c.redirect))",
+         "c.redirect): no command has it"},
+        {"shell(args.cmd).all(c, c.name == 'a' && c.args == [] && c.env == {} && c.redirects == [] && "
+         "c.operator == '')",
+         NULL},
+        {"shell(args.cmd).all(c, c.redirects.all(r, r.target == '/dev/null' && r.descriptor == 2))",
+         NULL},
+        {"args.list.all(c, c.nane == 'rm')", NULL},
+    };
+    (void)state;
+    ASSERT_ROWS(rows);
+}
 
 static void a_number_that_a_function_never_gives_is_told(void **state)
 {
@@ -124,8 +143,8 @@ static void a_constant_that_means_something_else_than_it_looks_like_is_told(void
         {"args.a.cidr('0.0.0.0/0')", "is every IPv4 address"},
         {"args.a.cidr('::/0')", "is every IPv6 address"},
         {"now.getHours('EST') > 9", "has no daylight saving time; write America/New_York"},
-        {"now.getHours('Etc/GMT+5') > 9", "is behind UTC: the sign is turned"},
-        {"now.getHours('Etc/GMT-5') > 9", "is ahead of UTC: the sign is turned"},
+        {"now.getHours('Etc/GMT+5') > 9", "is behind UTC: the sign is reversed"},
+        {"now.getHours('Etc/GMT-5') > 9", "is ahead of UTC: the sign is reversed"},
         {"now.getHours('02:00') > 9", "is an offset from UTC"},
         {"now - duration('30m1h') > now", "is the sum of its parts"},
         {"now - duration('1h1h') > now", "is the sum of its parts"},
@@ -183,6 +202,7 @@ static void bounds_are_those_of_what_is_given(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_member_that_no_command_has_is_told),
         cmocka_unit_test(a_number_that_a_function_never_gives_is_told),
         cmocka_unit_test(a_text_that_a_function_never_gives_is_told),
         cmocka_unit_test(a_constant_that_means_something_else_than_it_looks_like_is_told),

@@ -120,7 +120,7 @@ static void places_count_lines_and_code_points(void **state)
 static void text_that_is_no_utf8_is_refused(void **state)
 {
     (void)state;
-    gives("'a' + '\xff'", "1:8: this is no UTF-8");
+    gives("'a' + '\xff'", "1:8: the expression is not UTF-8");
 }
 
 /* `open` count times, `middle`, `close` count times. */

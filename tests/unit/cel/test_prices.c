@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-#include "policy/cel/code.h"
+#include "cel/code.h"
 #include "unit/cel/dear.h"
 
 enum {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "policy/cel/time.h"
-#include "policy/cel/zone.h"
+#include "cel/time.h"
+#include "cel/zone.h"
 
 static void timestamps_are_read_and_written(void **state)
 {

@@ -1,7 +1,7 @@
 /* Tests of what is told of a condition: the parts that decided, with values, and nothing masked. */
 #include "cel_scene.h"
 
-#include "policy/cel/trace.h"
+#include "cel/trace.h"
 
 static struct cel_tracing tracing;
 static struct cel_value variables[CEL_POLICY_VARIABLES];

@@ -31,8 +31,8 @@ static inline struct rig *rig_create(void)
     r->peer = peer_create();
     memcpy(r->key, "WRIT_KEY=", 9);
     credential_make(id, r->key + 9);
-    snprintf(r->engine, sizeof r->engine, "WRIT_ENGINE=%s", r->peer->address);
-    snprintf(r->platform, sizeof r->platform, "WRIT_PLATFORM=%s", r->peer->address);
+    snprintf(r->engine, sizeof r->engine, "WRIT_ENGINE_URL=%s", r->peer->address);
+    snprintf(r->platform, sizeof r->platform, "WRIT_PLATFORM_URL=%s", r->peer->address);
     return r;
 }
 

@@ -85,7 +85,7 @@ static void a_row_has_every_column_and_nothing_for_what_is_absent(void **state)
     export_put_head(&out, EXPORT_CSV);
     size_t commas = 0;
     for (size_t i = 0; i < out.size; i++) commas += head[i] == ',';
-    assert_int_equal(commas + 1, 6 + 43);
+    assert_int_equal(commas + 1, 6 + 48);
     assert_true(strncmp(head, "id,created_at,node,journal,epoch,seq,acting_for,action,", 55) == 0);
     assert_row("{\"id\":7,\"created_at\":\"t\",\"source\":{\"epoch\":\"e\",\"journal\":\"0\","
                "\"node\":\"n\",\"seq\":9},\"event\":"

@@ -19,23 +19,128 @@
 
 /* ---- queue ---- */
 
+/* The engine's clock, which is not this machine's. */
+#define DATE "Date: Fri, 20 Nov 2026 09:52:01 GMT\r\n"
+
 static void the_queue_is_a_table_of_what_is_pending(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL,
+    peer_will_answer(r->peer, 200, DATE,
                      "{\"items\":[" ITEM(ID, "") "],\"count\":1,\"total\":9,\"next_cursor\":7}");
-    assert_int_equal(RUN(r, "queue", "list", "--actor", "b ot", "--action", "pay"), DONE);
+    assert_int_equal(RUN(r, "queue", "list", "--actor", "b ot", "--action", "pay", "--limit", "1"),
+                     DONE);
     assert_has(peer_request(r->peer, 0),
-               "GET /v1/queue/pending?actor=b%20ot&action=pay&limit=50 HTTP/1.1\r\n");
-    assert_has(r->out, ID "  b\\u001b[2Jot for ann  pay       invoice:1  pending");
+               "GET /v1/queue/pending?actor=b%20ot&action=pay&order=deadline&limit=1 HTTP/1.1\r\n");
+    assert_has(r->out, ID "  in 7 min  b\\u001b[2Jot for ann  pay       invoice:1  -     pending");
     assert_null(strchr(r->out, '\033'));
     assert_has(r->err, "1 of 9\nMore: --cursor 7\n");
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"items\":[],\"count\":0,\"total\":0,\"next_cursor\":0}"); /* from now on */
     assert_int_equal(RUN(r, "queue", "list", "--status", "denied", "--tenant", "acme"), DONE);
     assert_has(peer_request(r->peer, 1),
-               "GET /v1/queue?tenant_id=acme&status=denied&limit=50 HTTP/1.1\r\n");
+               "GET /v1/queue?tenant_id=acme&status=denied&limit=100 HTTP/1.1\r\n");
     assert_int_equal(RUN(r, "queue", "list", "--status", "all"), DONE);
-    assert_has(peer_request(r->peer, 2), "GET /v1/queue?limit=50 HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 2), "GET /v1/queue?limit=100 HTTP/1.1\r\n");
+    assert_int_equal(RUN(r, "queue", "list", "--mine", "--limit", "600"), DONE);
+    assert_has(peer_request(r->peer, 3),
+               "GET /v1/queue/pending?mine=true&order=deadline&limit=100 HTTP/1.1\r\n");
+    assert_int_equal(RUN(r, "queue", "list", "--limit", "0"), USAGE);
+    assert_has(r->err, "--limit: it must be a number from 1");
+    assert_int_equal(RUN(r, "queue", "list", "--cursor", "x"), USAGE);
+    rig_destroy(r);
+}
+
+static void a_list_of_the_queue_has_every_page(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    static const char *const first =
+        "{\"items\":[{\"id\":\"rev_1\"},{\"id\":\"rev_2\"}],\"count\":2,\"total\":3,\"next_cursor\":7}";
+    static const char *const none = "{\"items\":[],\"count\":0,\"total\":3,\"next_cursor\":9}";
+    static const char *const last =
+        "{\"items\":[{\"id\":\"rev_3\"}],\"count\":1,\"total\":3,\"next_cursor\":0}";
+    for (unsigned json = 0; json < 2; json++) {
+        peer_will_answer(r->peer, 200, NULL, first);
+        peer_will_answer(r->peer, 200, NULL, none);
+        peer_will_answer(r->peer, 200, NULL, last);
+        assert_int_equal(json ? RUN(r, "queue", "list", "--mine", "--json")
+                              : RUN(r, "queue", "list", "--mine"),
+                         DONE);
+        if (json)
+            assert_string_equal(
+                r->out, "{\"items\":[{\"id\":\"rev_1\"},{\"id\":\"rev_2\"},{\"id\":\"rev_3\"}],"
+                        "\"count\":3,\"limit\":3,\"total\":3,\"next_cursor\":0}\n");
+        else
+            assert_has(r->err, "3 for you, of 3\n");
+    }
+    assert_has(peer_request(r->peer, 1), "cursor=7&limit=100 ");
+    assert_has(peer_request(r->peer, 2), "cursor=9&limit=100 ");
+    peer_will_answer(r->peer, 200, NULL, first);
+    peer_will_answer(r->peer, 200, NULL, first);
+    assert_int_equal(RUN(r, "queue", "list"), REFUSED);
+    assert_has(r->err, "a cursor that does not come to an end");
+    peer_will_answer(r->peer, 200, NULL, first);
+    assert_int_equal(RUN(r, "queue", "list", "--limit", "2"), DONE);
+    assert_int_equal(peer_request_count(r->peer), 9);
+    assert_has(r->err, "2 of 3\nMore: --cursor 7\n");
+    rig_destroy(r);
+}
+
+static void the_arguments_of_a_row_cannot_pass_for_others(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"{\"amount\":620,\"card\":\"[masked]\"}", "  amount=620 card=[masked]  "},
+        {"{\"memo\":\"1 amount=5\",\"amount\":620}", "  memo=\"1 amount=5\" amount=620  "},
+        {"{\"a b\":\"say \\\"x\\\"\"}", "  \"a b\"=\"say \\\"x\\\"\"  "},
+        {"{\"a\":\"\\u001b[2J\",\"b\":\"\\u202ec\"}", "  a=\"\\u001b[2J\" b=\\u202ec  "},
+        {"{\"list\":[1,2],\"deep\":{\"x\":1},\"none\":{},\"n\":null,\"ok\":true,\"last\":1}",
+         "  n=null ok=true last=1 list=[2] +2  "},
+        {"{\"text\":\"abcdefghijklmnopqrstuvwxyz\"}", "  text=abcdefghijklmnopqrstuvw…  "},
+        {"{\"text\":\"zo\\u00eb\",\"empty\":\"\"}", "  text=zo\u00eb empty=\"\"  "},
+        {"{\"text\":\"+2\"}", "  text=\"+2\"  "},
+        {"{}", "  -     pending"},
+    };
+    struct rig *r = rig_create();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char answer[512];
+        snprintf(
+            answer, sizeof answer,
+            "{\"items\":[{\"id\":\"r\",\"status\":\"pending\",\"args\":%s}],\"next_cursor\":0}",
+            cases[i][0]);
+        peer_will_answer(r->peer, 200, NULL, answer);
+        assert_int_equal(RUN(r, "queue", "list"), DONE);
+        assert_has(r->out, cases[i][1]);
+    }
+    rig_destroy(r);
+}
+
+static void a_deadline_is_told_as_what_is_left(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"\"expires_at\":\"2026-11-20T09:52:00.000Z\",\"status\":\"pending\"", "over"},
+        {"\"expires_at\":\"2026-11-20T09:53:00.999Z\",\"status\":\"pending\"", "in 59 s"},
+        {"\"expires_at\":\"2026-11-20T09:53:01.000Z\",\"status\":\"pending\"", "in 1 min"},
+        {"\"expires_at\":\"2026-11-20T11:52:00.000Z\",\"status\":\"pending\"", "in 119 min"},
+        {"\"expires_at\":\"2026-11-20T11:52:01.000Z\",\"status\":\"pending\"", "in 2 h"},
+        {"\"expires_at\":\"2026-11-22T09:52:01.000Z\",\"status\":\"pending\"", "in 2 d"},
+        {"\"expires_at\":\"2026-11-20T09:00:00.000Z\",\"approval_expires_at\":\"2026-11-20T10:00:00.000Z\","
+         "\"status\":\"approved\"",
+         "in 7 min"},
+        {"\"expires_at\":\"2026-11-20T10:00:00.000Z\",\"status\":\"denied\"", "-"},
+    };
+    struct rig *r = rig_create();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char answer[512], cell[32];
+        snprintf(answer, sizeof answer, "{\"items\":[{\"id\":\"r\",%s}],\"next_cursor\":0}",
+                 cases[i][0]);
+        snprintf(cell, sizeof cell, "\nr       %s ", cases[i][1]);
+        peer_will_answer(r->peer, 200, DATE, answer);
+        assert_int_equal(RUN(r, "queue", "list"), DONE);
+        assert_has(r->out, cell);
+    }
     rig_destroy(r);
 }
 
@@ -49,11 +154,14 @@ static void a_review_is_laid_out_line_by_line_with_paths(void **state)
             ID,
             ",\"args\":{\"items\":[{\"price\":12.5},{\"x\":[]}],\"card\":\"[masked]\",\"a\\nb\":\"\\u202ec\"},"
             "\"approvals_required\":2,\"approvals\":[{\"resolved_by\":\"carol\",\"at\":\"now\",\"note\":\"ok\"}],"
+            "\"needs\":[{\"policy_name\":\"p\",\"rule\":\"large\",\"by\":[\"finance\",\"le\\u001bgal\"],\"approvals\":2,"
+            "\"so_far\":1,\"voted\":[\"carol\"]},{\"approvals\":1,\"so_far\":0}],"
             "\"resource_properties\":{\"owner\":\"eve\"},\"context\":\"late at night\",\"redeemed_at\":\"then\""));
     assert_int_equal(RUN(r, "queue", "show", ID), DONE);
     assert_has(peer_request(r->peer, 0), "GET /v1/queue/" ID " HTTP/1.1\r\n");
     assert_has(r->out, "who           b\\u001b[2Jot for ann\n");
-    assert_has(r->out, "votes needed  2\n");
+    assert_has(r->out, "needs         1 of 2 by finance or le\\u001bgal for rule large: carol\n");
+    assert_has(r->out, "needs         0 of 1 by any reviewer\n");
     assert_has(r->out, "approved by   carol at now: ok\n");
     assert_has(r->out, "args.items[0].price               12.5\n");
     assert_has(r->out, "args.items[1].x                   []\n");
@@ -85,8 +193,11 @@ static void a_vote_carries_its_note_and_who_gives_it(void **state)
     (void)state;
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, "{\"status\":\"approved\"}");
-    peer_will_answer(r->peer, 200, NULL,
-                     "{\"status\":\"pending\",\"approvals_required\":2,\"approvals\":[{}]}");
+    peer_will_answer(
+        r->peer, 200, NULL,
+        "{\"status\":\"pending\",\"approvals_required\":2,\"approvals\":[{}],\"needs\":["
+        "{\"by\":[\"a\",\"b\"],\"approvals\":2,\"so_far\":1},{\"approvals\":1,\"so_far\":1},"
+        "{\"approvals\":3,\"so_far\":1}]}");
     peer_will_answer(
         r->peer, 403, NULL,
         "{\"error\":\"resolved_by: has none of the roles\",\"code\":\"wrong_reviewer\"}");
@@ -99,10 +210,10 @@ static void a_vote_carries_its_note_and_who_gives_it(void **state)
     assert_string_equal(r->out, ID " is approved.\n");
     assert_int_equal(RUN(r, "queue", "approve", ID), DONE);
     assert_string_equal(body_of(r, 1), "{}");
-    assert_has(r->out, "is pending: 1 approved so far, 2 needed");
+    assert_has(r->out, "is pending: still needs 1 more by a or b, 2 more by any reviewer.\n");
     assert_int_equal(RUN(r, "queue", "deny", ID), REFUSED);
     assert_has(peer_request(r->peer, 2), "/deny HTTP/1.1\r\n");
-    assert_has(r->err, "--by NAME says which person resolves it");
+    assert_has(r->err, "--by NAME names the person who resolves it");
     assert_int_equal(RUN(r, "queue", "deny", ID), REFUSED);
     assert_null(strstr(r->err, "--by"));
     rig_destroy(r);
@@ -371,6 +482,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_queue_is_a_table_of_what_is_pending),
+        cmocka_unit_test(a_list_of_the_queue_has_every_page),
+        cmocka_unit_test(the_arguments_of_a_row_cannot_pass_for_others),
+        cmocka_unit_test(a_deadline_is_told_as_what_is_left),
         cmocka_unit_test(a_review_is_laid_out_line_by_line_with_paths),
         cmocka_unit_test(waiting_asks_again_until_the_review_is_resolved),
         cmocka_unit_test(a_vote_carries_its_note_and_who_gives_it),

@@ -246,7 +246,7 @@ static void a_dotted_name_is_a_variable_with_underscores(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ_ENVIRONMENT(PROGRAM_ENGINE, &c, &f, "WRIT_JOURNAL_KEEP_BYTES=1GiB",
+    assert_int_equal(READ_ENVIRONMENT(PROGRAM_ENGINE, &c, &f, "WRIT_JOURNAL_KEEP_SIZE=1GiB",
                                       "WRIT_LISTEN_UNIX=/run/w.sock"),
                      ERR_OK);
     assert_true(c.keep_bytes == 1ull << 30);
@@ -312,10 +312,10 @@ static void an_unknown_flag_is_refused_with_the_nearest_name(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--journal.sgement", "1MiB"),
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--journal.sgement_size", "1MiB"),
                      ERR_UNKNOWN_PARAMETER);
-    assert_string_equal(f.field, "journal.sgement");
-    assert_says(&f, "did you mean journal.segment?");
+    assert_string_equal(f.field, "journal.sgement_size");
+    assert_says(&f, "did you mean journal.segment_size?");
 }
 
 static void a_name_like_nothing_is_refused_without_a_guess(void **state)
@@ -364,7 +364,7 @@ static void an_address_with_a_password_is_told_without_it(void **state)
 static void assert_named(const struct config *c, const char *before, const char *after)
 {
     struct fault f;
-    fault_set(&f, ERR_BAD_VALUE, "the.field", "%s", before);
+    (void)fault_set(&f, ERR_BAD_VALUE, "the.field", "%s", before);
     config_name_sources(c, &f);
     assert_string_equal(f.text, after);
     assert_string_equal(f.field, "the.field");
@@ -385,12 +385,12 @@ static void what_is_refused_later_is_told_with_the_place_too(void **state)
     unlink(path);
     snprintf(
         wanted, sizeof wanted,
-        "kafka.user (%s:2), kafka.password_file (environment WRIT_KAFKA_PASSWORD_FILE), kafka.token_file: nobody logs in with "
+        "kafka.user (%s:2), kafka.password_file (environment WRIT_KAFKA_PASSWORD_FILE), kafka.token_file: there is no login with "
         "kafka.security (flag) = ssl",
         path);
     assert_named(
         &c,
-        "kafka.user, kafka.password_file, kafka.token_file: nobody logs in with kafka.security = ssl",
+        "kafka.user, kafka.password_file, kafka.token_file: there is no login with kafka.security = ssl",
         wanted);
     assert_named(&c, "node: node kafka.security. kafka.security",
                  "node (environment WRIT_NODE): node kafka.security (flag). kafka.security");
@@ -422,10 +422,10 @@ static void a_bad_value_is_told_with_its_name_and_place_and_what_would_be_right(
     static const struct {
         const char *line, *says;
     } wrong[] = {
-        {"http.idle.timeout = soon", "a span such as 250ms"},
-        {"http.idle.timeout = 0", "at least 10ms"},
-        {"journal.segment = 64MB", "a size such as 512"},
-        {"journal.segment = 1KiB", "at least 1MiB"},
+        {"http.idle_timeout = soon", "a span such as 250ms"},
+        {"http.idle_timeout = 0", "at least 10ms"},
+        {"journal.segment_size = 64MB", "a size such as 512"},
+        {"journal.segment_size = 1KiB", "at least 1MiB"},
         {"reactors = 65", "at most 64"},
         {"reactors = -1", "a whole number"},
         {"durability = maybe", "synced|written"},
@@ -434,12 +434,14 @@ static void a_bad_value_is_told_with_its_name_and_place_and_what_would_be_right(
         {"listen = 8080", "host:port"},
         {"listen = ::1:8080", "host:port"},
         {"listen = 127.0.0.1:65536", "host:port"},
-        {"platform.url = https://x:1", "http://host:port or unix:/path"},
-        {"platform.url = unix:relative", "http://host:port or unix:/path"},
-        {"platform.url = http://h:0", "http://host:port or unix:/path"},
-        {"platform.url = http://h!:1", "http://host:port or unix:/path"},
-        {"platform.url = http://h:1/", "http://host:port or unix:/path"},
-        {"platform.url = unix:/" HUNDRED_BYTES "1234567", "http://host:port or unix:/path"},
+        {"platform.url = ftp://x:1", "http://host:port, https://host:port or unix:/path"},
+        {"platform.url = https://h:0", "http://host:port, https://host:port or unix:/path"},
+        {"platform.url = unix:relative", "http://host:port, https://host:port or unix:/path"},
+        {"platform.url = http://h:0", "http://host:port, https://host:port or unix:/path"},
+        {"platform.url = http://h!:1", "http://host:port, https://host:port or unix:/path"},
+        {"platform.url = http://h:1/", "http://host:port, https://host:port or unix:/path"},
+        {"platform.url = unix:/" HUNDRED_BYTES "1234567",
+         "http://host:port, https://host:port or unix:/path"},
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         char text[192], name[32] = {0};
@@ -516,9 +518,9 @@ static void a_line_that_is_no_setting_is_refused_with_its_number(void **state)
     static const struct {
         struct str text;
         const char *says;
-    } wrong[] = {{STR("node a"), "f:1: there is no `=`"},
-                 {STR("\n= a"), "f:2: there is no name"},
-                 {STR("no de = a"), "f:1: there is no name"},
+    } wrong[] = {{STR("node a"), "f:1: the `=` is missing"},
+                 {STR("\n= a"), "f:2: the text before `=` is not the name"},
+                 {STR("no de = a"), "f:1: the text before `=` is not the name"},
                  {STR("node = a\0b"), "f:1: it holds a NUL"},
                  {STR("node = \xff"), "f:1: it is not UTF-8"}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
@@ -614,10 +616,118 @@ static void the_reference_has_every_option(void **state)
     buf_fini(&out);
 }
 
+static void a_former_name_is_read_with_the_unit_that_it_had(void **state)
+{
+    (void)state;
+    struct config c;
+    struct fault f;
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--snapshot.seconds", "90",
+                          "--redis.timeout_ms=1500", "--token.rotate_days", "2",
+                          "--journal.segment", "2MiB"),
+                     ERR_OK);
+    assert_int_equal(c.snapshot_ms, 90000);
+    assert_int_equal(c.redis_timeout_ms, 1500);
+    assert_int_equal(c.token_rotate_ms, 2 * 86400000);
+    assert_int_equal(c.segment_bytes, 2 << 20);
+    assert_string_equal(c.former[CONFIG_AT_snapshot_ms], "snapshot.seconds");
+    assert_null(c.former[CONFIG_AT_keep_ms]);
+    config_fini(&c);
+    assert_int_equal(READ_ENVIRONMENT(PROGRAM_ENGINE, &c, &f, "WRIT_JOURNAL_KEEP_BYTES=1GiB"),
+                     ERR_OK);
+    assert_int_equal(c.keep_bytes, 1 << 30);
+    config_fini(&c);
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--snapshot.interval", "90"), ERR_BAD_VALUE);
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--snapshot.seconds", "0"), ERR_BAD_VALUE);
+}
+
+/* ---- notify.NAME.KEY ---- */
+
+static const struct config_channel *channel_named(const struct config *c, const char *name)
+{
+    for (size_t i = 0; i < c->channel_count; i++)
+        if (strcmp(c->channels[i]->name, name) == 0) return c->channels[i];
+    fail_msg("there is no channel %s", name);
+    return NULL;
+}
+
+static void a_channel_is_set_from_file_environment_and_flags(void **state)
+{
+    (void)state;
+    struct config c;
+    struct fault f;
+    char path[64];
+    write_file(path, "notify.finance-slack.kind = slack\nnotify.finance-slack.url = https://a/#b\n"
+                     "notify.ops.kind = mail\n");
+    char *argv[] = {(char *)(uintptr_t) "writ",
+                    (char *)(uintptr_t) "--config",
+                    path,
+                    (char *)(uintptr_t) "--notify.ops.allow_private=true",
+                    (char *)(uintptr_t) "--notify.ops.kind",
+                    (char *)(uintptr_t) "webhook"};
+    char *environment[] = {(char *)(uintptr_t) "WRIT_NOTIFY_FINANCE_SLACK_URL_FILE=/f",
+                           (char *)(uintptr_t) "WRIT_NOTIFY_THIRD_TENANT=acme", NULL};
+    enum err err = config_read(PROGRAM_PLATFORM, 6, argv, environment, &c, &f);
+    if (err != ERR_OK) fail_msg("%s", f.text);
+    assert_int_equal(c.channel_count, 3);
+    const struct config_channel *slack = channel_named(&c, "finance-slack"),
+                                *ops = channel_named(&c, "ops"),
+                                *third = channel_named(&c, "third");
+    assert_string_equal(slack->kind, "slack");
+    assert_string_equal(slack->url, "https://a/#b");
+    assert_string_equal(slack->url_file, "/f");
+    assert_string_equal(slack->tenant, "default");
+    assert_false(slack->allow_private);
+    assert_string_equal(ops->kind, "webhook");
+    assert_true(ops->allow_private);
+    assert_string_equal(third->tenant, "acme");
+    assert_string_equal(third->kind, "");
+    config_fini(&c);
+    unlink(path);
+}
+
+static void what_is_no_option_of_a_channel_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *flag, *value, *told;
+    } wrong[] = {
+        {"--notify.a.knd", "slack",
+         "notify.a.knd (flag): there is no such option; it must be notify.NAME.KEY"},
+        {"--notify.kind", "slack", "notify.kind (flag): there is no such option"},
+        {"--notify.A.kind", "slack", "notify.A.kind (flag): there is no such option"},
+        {"--notify.a_b.kind", "slack", "notify.a_b.kind (flag): there is no such option"},
+        {"--notify.a.kind", "fax",
+         "notify.a.kind (flag): \"fax\" is not valid; it must be webhook|slack|teams|mail"},
+        {"--notify.a.allow_private", "yes",
+         "notify.a.allow_private (flag): \"yes\" is not valid; it must be true or false"},
+    };
+    struct config c;
+    struct fault f;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        assert_int_not_equal(READ(PROGRAM_PLATFORM, &c, &f, (char *)(uintptr_t)wrong[i].flag,
+                                  (char *)(uintptr_t)wrong[i].value),
+                             ERR_OK);
+        assert_says(&f, wrong[i].told);
+    }
+    assert_int_not_equal(
+        READ_ENVIRONMENT(PROGRAM_PLATFORM, &c, &f, (char *)(uintptr_t) "WRIT_NOTIFY_A_KNID=slack"),
+        ERR_OK);
+    assert_says(&f, "WRIT_NOTIFY_A_KNID (environment WRIT_NOTIFY_A_KNID): there is no such option");
+    memset(&c, 0, sizeof c);
+    assert_int_equal(config_apply_text(&c, PROGRAM_ENGINE,
+                                       STR("notify.a.tenant = x\nnotify.a.tenant = y\n"), "f", &f),
+                     ERR_BAD_VALUE);
+    assert_says(&f, "notify.a.tenant (f:2): it is already set at f:1");
+    config_fini(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_channel_is_set_from_file_environment_and_flags),
+        cmocka_unit_test(what_is_no_option_of_a_channel_is_refused),
         cmocka_unit_test(sizes_are_read_with_their_units),
+        cmocka_unit_test(a_former_name_is_read_with_the_unit_that_it_had),
         cmocka_unit_test(a_ratio_is_a_decimal_fraction_from_0_to_1),
         cmocka_unit_test(what_is_no_size_is_refused),
         cmocka_unit_test(spans_are_read_with_their_units),

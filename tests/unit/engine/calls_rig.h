@@ -1,9 +1,9 @@
-/* calls_rig.h - an engine without a main thread's loop: four real workers with the real
+/* calls_rig.h - an engine without a main thread's loop: four real reactors with the real
  * routes, shards and journal, spoken to through socket pairs, so that a test chooses the
  * reactor that a request comes to.
  *
  * The test's own thread plays the main thread: it starts, drains and stops
- * the workers as main.c does. */
+ * the reactors as main.c does. */
 #ifndef TESTS_CALLS_RIG_H
 #define TESTS_CALLS_RIG_H
 
@@ -31,7 +31,7 @@
 #include "engine/recovery.h"
 #include "engine/signing.h"
 
-enum { RIG_WORKERS = 4, RIG_ANSWER_BYTES = 256 << 10 };
+enum { RIG_REACTORS = 4, RIG_ANSWER_BYTES = 256 << 10 };
 
 enum rig_key { RIG_AGENT, RIG_REVIEWER, RIG_OTHER_REVIEWER, RIG_ADMIN, RIG_KEYS };
 
@@ -131,9 +131,9 @@ static inline void rig_swap(struct rig *r, struct bundle *next)
 {
     struct engine *e = &r->engine;
     struct bundle *before = atomic_exchange(&e->bundle, next);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_wake(e->workers[i].reactor);
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
-        while (atomic_load_explicit(&e->workers[i].in_use, memory_order_acquire) != next)
+    for (unsigned i = 0; i < RIG_REACTORS; i++) reactor_wake(e->reactors[i].reactor);
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
+        while (atomic_load_explicit(&e->reactors[i].in_use, memory_order_acquire) != next)
             sem_wait(&e->bundle_seen);
     bundle_destroy(before);
 }
@@ -143,9 +143,9 @@ static inline void rig_swap(struct rig *r, struct bundle *next)
 static inline void rig_rang(void *context, unsigned producer)
 {
     struct engine *e = context;
-    if (producer == e->worker_count) sem_post(&e->main_rung);
-    if (producer < e->worker_count && e->workers[producer].reactor != NULL)
-        reactor_wake(e->workers[producer].reactor);
+    if (producer == e->reactor_count) sem_post(&e->main_rung);
+    if (producer < e->reactor_count && e->reactors[producer].reactor != NULL)
+        reactor_wake(e->reactors[producer].reactor);
 }
 
 static inline void rig_open_journal(struct rig *r)
@@ -161,7 +161,7 @@ static inline void rig_open_journal(struct rig *r)
     r->slow.write = rig_write;
     r->slow.free_bytes = rig_free_bytes;
     struct journal_options options = {.disk = &r->slow,
-                                      .producers = RIG_WORKERS + 1,
+                                      .producers = RIG_REACTORS + 1,
                                       .segment_bytes = 16 << 20,
                                       .lazy_sync_ms = 10,
                                       .ring = rig_rang,
@@ -189,14 +189,14 @@ static inline struct rig *rig_create(const char *stall)
     assert_int_equal(mkdir(engine_path, 0700), 0);
     assert_int_equal(config_read(PROGRAM_ENGINE, 7, arguments, environment, &e->config, &f),
                      ERR_OK);
-    e->worker_count = RIG_WORKERS;
-    e->workers = calloc(RIG_WORKERS, sizeof *e->workers);
+    e->reactor_count = RIG_REACTORS;
+    e->reactors = calloc(RIG_REACTORS, sizeof *e->reactors);
     sem_init(&e->bundle_seen, 0, 0);
     sem_init(&e->main_rung, 0, 0);
     pthread_mutex_init(&e->followers_lock, NULL);
-    assert_int_equal(pthread_barrier_init(&e->leaving, NULL, RIG_WORKERS), 0);
-    e->revoked = revoked_log_create(RIG_WORKERS);
-    e->post = post_create(RIG_WORKERS);
+    assert_int_equal(pthread_barrier_init(&e->leaving, NULL, RIG_REACTORS), 0);
+    e->revoked = revoked_log_create(RIG_REACTORS);
+    e->post = post_create(RIG_REACTORS);
     world_random(&e->pepper, sizeof e->pepper);
     assert_int_equal(signing_create(&e->config, &e->pepper, &e->signing, &f), ERR_OK);
     rig_open_journal(r);
@@ -205,7 +205,8 @@ static inline struct rig *rig_create(const char *stall)
     atomic_store(&e->bundle, rig_bundle(r, 1));
     atomic_store(&e->revision, 1);
     atomic_store(&e->phase, PHASE_SERVING);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) assert_int_equal(worker_start(e, i), ERR_OK);
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
+        assert_int_equal(engine_reactor_start(e, i), ERR_OK);
     r->is_running = true;
     return r;
 }
@@ -226,30 +227,30 @@ static inline bool rig_has_written(struct rig *r, const char *text)
 static inline size_t rig_under_way(struct rig *r)
 {
     size_t count = 0;
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
-        count += atomic_load(&r->engine.workers[i].under_way);
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
+        count += atomic_load(&r->engine.reactors[i].under_way);
     return count;
 }
 
 static inline size_t rig_connections(struct rig *r)
 {
     size_t count = 0;
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
-        count += atomic_load(&r->engine.workers[i].connections);
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
+        count += atomic_load(&r->engine.reactors[i].connections);
     return count;
 }
 
 static inline void rig_drain(struct rig *r)
 {
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
-        worker_tell(&r->engine.workers[i], REACTOR_DRAIN, -1, false);
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
+        engine_reactor_tell(&r->engine.reactors[i], REACTOR_DRAIN, -1, false);
 }
 
 static inline void rig_stop(struct rig *r)
 {
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
-        worker_tell(&r->engine.workers[i], REACTOR_STOP, -1, false);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_join(r->engine.workers[i].reactor);
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
+        engine_reactor_tell(&r->engine.reactors[i], REACTOR_STOP, -1, false);
+    for (unsigned i = 0; i < RIG_REACTORS; i++) reactor_join(r->engine.reactors[i].reactor);
     r->is_running = false;
 }
 
@@ -266,8 +267,8 @@ static inline void rig_destroy(struct rig *r)
     atomic_store(&r->write_stopped, false);
     if (r->is_running) rig_stop(r);
     journal_close(e->journal);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_destroy(e->workers[i].reactor);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) shard_destroy(e->shards[i]);
+    for (unsigned i = 0; i < RIG_REACTORS; i++) reactor_destroy(e->reactors[i].reactor);
+    for (unsigned i = 0; i < RIG_REACTORS; i++) shard_destroy(e->shards[i]);
     free(e->shards);
     bundle_destroy(atomic_load(&e->bundle));
     signing_destroy(e->signing);
@@ -276,13 +277,13 @@ static inline void rig_destroy(struct rig *r)
     recovery_fini(&r->recovery);
     disk_real_destroy(r->disk);
     pthread_barrier_destroy(&e->leaving);
-    free(e->workers);
+    free(e->reactors);
     config_fini(&e->config);
     nftw(r->path, rig_remove, 8, FTW_DEPTH | FTW_PHYS);
     free(r);
 }
 
-/* ---- a client of one worker ---- */
+/* ---- a client of one reactor ---- */
 
 struct client {
     int fd;
@@ -293,7 +294,7 @@ struct client {
     const char *body;
 };
 
-static inline struct client *client_of(struct rig *r, unsigned worker)
+static inline struct client *client_of(struct rig *r, unsigned engine_reactor)
 {
     int pair[2];
     struct client *c = calloc(1, sizeof *c);
@@ -301,7 +302,7 @@ static inline struct client *client_of(struct rig *r, unsigned worker)
     fcntl(pair[1], F_SETFL, O_NONBLOCK);
     c->fd = pair[0];
     c->rig = r;
-    worker_tell(&r->engine.workers[worker], REACTOR_SOCKET, pair[1], true);
+    engine_reactor_tell(&r->engine.reactors[engine_reactor], REACTOR_SOCKET, pair[1], true);
     return c;
 }
 

@@ -22,11 +22,11 @@ struct scene {
     struct arena reading; /* what is read back */
     struct chance chance;
     struct hasher *hasher;
-    struct place_keys keys;
+    struct digest_keys keys;
     struct decide_tools tools;
     struct key key;
     struct policy_set *set;
-    struct ask ask;
+    struct auth_request ask;
     struct decision d;
     struct fault fault;
     char body[LIMIT_BODY_BYTES + 1024];
@@ -73,7 +73,7 @@ static inline int scene_set_up(void **state)
     arena_init(&s->arena, 1 << 16, LIMIT_REQUEST_ARENA_BYTES);
     arena_init(&s->reading, 1 << 16, LIMIT_REQUEST_ARENA_BYTES);
     s->hasher = hasher_create();
-    place_keys_derive(&s->keys, &(struct pepper){{1, 2, 3}});
+    digest_keys_derive(&s->keys, &(struct pepper){{1, 2, 3}});
     s->key = (struct key){.name = STR("fleet"),
                           .owner = STR("erin"),
                           .tenant = STR("acme"),
@@ -110,7 +110,7 @@ struct how {
     bool stopped; /* its actor is suspended, so policies are not asked */
 };
 
-static inline enum err scene_try(struct scene *s, enum ask_form form, struct str text,
+static inline enum err scene_try(struct scene *s, enum auth_request_form form, struct str text,
                                  struct how how)
 {
     static const struct json_options options = {0};
@@ -119,13 +119,13 @@ static inline enum err scene_try(struct scene *s, enum ask_form form, struct str
     arena_reset(&s->arena);
     arena_reset(&s->reading);
     assert_int_equal(json_read(text, &options, &s->arena, &body, &s->fault), ERR_OK);
-    struct ask_source from = {
+    struct auth_request_source from = {
         .form = form, .dry_run = how.dry_run, .chance = &s->chance, .arena = &s->arena};
-    enum err err = ask_read(&from, &caller, body, &s->ask, &s->fault);
+    enum err err = auth_request_read(&from, &caller, body, &s->ask, &s->fault);
     if (err != ERR_OK) print_error("%s\n", s->fault.text);
     assert_int_equal(err, ERR_OK);
     struct buf binding = buf_over(s->binding, sizeof s->binding);
-    ask_put_binding(&binding, &s->ask);
+    auth_request_put_binding(&binding, &s->ask);
     assert_false(binding.overflow);
     s->binding_size = binding.size;
     s->tools = (struct decide_tools){.hasher = s->hasher,
@@ -147,7 +147,7 @@ static inline enum err scene_try(struct scene *s, enum ask_form form, struct str
 }
 
 /* Decides, and reads back all that came out. Every record is one that the store takes. */
-static inline void scene_decide(struct scene *s, enum ask_form form, struct str text,
+static inline void scene_decide(struct scene *s, enum auth_request_form form, struct str text,
                                 struct how how)
 {
     enum err err = scene_try(s, form, text, how);
@@ -161,7 +161,7 @@ static inline void scene_decide(struct scene *s, enum ask_form form, struct str 
     assert_int_equal(err, ERR_OK);
 }
 
-static inline void scene_ask(struct scene *s, enum ask_form form, const char *text)
+static inline void scene_ask(struct scene *s, enum auth_request_form form, const char *text)
 {
     scene_decide(s, form, str_from(text), (struct how){0});
 }

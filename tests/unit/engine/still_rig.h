@@ -5,13 +5,13 @@
 #define TESTS_STILL_RIG_H
 
 #include "calls_rig.h"
-#include "engine/place.h"
+#include "engine/digest.h"
 
 enum {
     HANG_SECONDS = 240,
-    HOME = 0,  /* where requests come to, and tokens are minted */
-    AWAY = 1,  /* whom they have to ask */
-    THIRD = 2, /* whose kill switch is thrown */
+    ORIGIN = 0, /* where requests come to, and tokens are minted */
+    AWAY = 1,   /* whom they have to ask */
+    THIRD = 2,  /* whose kill switch is thrown */
     LAST = 3,
     SILENT_MS = 200,
 };
@@ -27,40 +27,40 @@ static inline int set_up(void **state)
 static struct {
     struct client *client;
     _Atomic bool stands, goes_on;
-} stopped[RIG_WORKERS];
+} stopped[RIG_REACTORS];
 
-static inline void stand(void *worker, const struct http_exchange *x, enum err err)
+static inline void stand(void *engine_reactor, const struct http_exchange *x, enum err err)
 {
     (void)x, (void)err;
-    unsigned i = ((const struct worker *)worker)->index;
+    unsigned i = ((const struct engine_reactor *)engine_reactor)->index;
     atomic_store(&stopped[i].stands, true);
     while (!atomic_load(&stopped[i].goes_on)) sched_yield();
 }
 
-/* In the middle of a beat, at a request of somebody unknown: it has looked at what was revoked before,
+/* In the middle of a turn, at a request of somebody unknown: it has looked at what was revoked before,
  * and takes neither mail nor requests. */
-static inline void stop(struct rig *r, unsigned worker)
+static inline void stop(struct rig *r, unsigned engine_reactor)
 {
-    struct client *c = stopped[worker].client = client_of(r, worker);
-    atomic_store(&stopped[worker].stands, false);
-    atomic_store(&stopped[worker].goes_on, false);
+    struct client *c = stopped[engine_reactor].client = client_of(r, engine_reactor);
+    atomic_store(&stopped[engine_reactor].stands, false);
+    atomic_store(&stopped[engine_reactor].goes_on, false);
     assert_int_equal(client_call(c, "GET", "/livez", RIG_AGENT, ""), 200);
     /* it has answered, so it has begun, and sets this no more */
-    r->engine.workers[worker].api.on_auth_failed = stand;
+    r->engine.reactors[engine_reactor].api.on_auth_failed = stand;
     client_say(c, "GET", "/v1/queue/pending", RIG_AGENT, "wk_nobody", "");
-    while (!atomic_load(&stopped[worker].stands)) sched_yield();
+    while (!atomic_load(&stopped[engine_reactor].stands)) sched_yield();
 }
 
-static inline void go_on(unsigned worker)
+static inline void go_on(unsigned engine_reactor)
 {
-    atomic_store(&stopped[worker].goes_on, true);
-    assert_int_equal(client_hear(stopped[worker].client), 401);
-    client_close(stopped[worker].client);
+    atomic_store(&stopped[engine_reactor].goes_on, true);
+    assert_int_equal(client_hear(stopped[engine_reactor].client), 401);
+    client_close(stopped[engine_reactor].client);
 }
 
 static inline int tear_down(void **state)
 {
-    for (unsigned i = 0; i < RIG_WORKERS; i++) /* where the test has failed */
+    for (unsigned i = 0; i < RIG_REACTORS; i++) /* where the test has failed */
         atomic_store(&stopped[i].goes_on, true);
     rig_destroy(*state);
     return 0;
@@ -70,7 +70,7 @@ static inline int tear_down(void **state)
 
 static inline unsigned owner_of_subject(struct hasher *h, const char *actor)
 {
-    return slot_owner(place_subject(h, STR("acme"), false, str_from(actor)), RIG_WORKERS);
+    return slot_owner(slot_of_subject(h, STR("acme"), false, str_from(actor)), RIG_REACTORS);
 }
 
 /* Of the rule `each`. */
@@ -81,12 +81,12 @@ static inline unsigned owner_of_limit(struct hasher *h, const char *actor)
                                    .per = PER_ACTOR,
                                    .value = str_from(actor),
                                    .window_ms = 3600000};
-    return slot_owner(slot_of_key(place_limit(h, STR("acme"), &l)), RIG_WORKERS);
+    return slot_owner(slot_of_key(limit_slot_key(h, STR("acme"), &l)), RIG_REACTORS);
 }
 
 enum { ACTOR_TEXT = 32 };
 
-/* An actor whose reviews, and whose count of what it sends, are those workers'. */
+/* An actor whose reviews, and whose count of what it sends, are those reactors'. */
 static inline void actor_of(unsigned subject, unsigned limit, char to[ACTOR_TEXT])
 {
     struct hasher *h = hasher_create();
@@ -100,7 +100,7 @@ struct minted {
     char text[TOKEN_TEXT_MAX + 1], id[64];
 };
 
-/* Of that client's own worker. */
+/* Of that client's own reactor. */
 static inline void mint(struct client *c, const char *actor, struct minted *ret)
 {
     char body[128];
@@ -143,7 +143,7 @@ static inline void suspend(struct client *c, const char *actor)
     client_say(c, "POST", target, RIG_ADMIN, NULL, "");
 }
 
-/* Until that client's worker knows of it. */
+/* Until that client's reactor knows of it. */
 static inline void hears_of_revocation(struct client *c, const struct minted *token,
                                        const char *actor)
 {
@@ -184,7 +184,7 @@ struct people {
 static inline struct people people_of(struct rig *r, unsigned subject, unsigned limit)
 {
     struct people p = {
-        .asks = client_of(r, HOME), .admin = client_of(r, THIRD), .probes = client_of(r, HOME)};
+        .asks = client_of(r, ORIGIN), .admin = client_of(r, THIRD), .probes = client_of(r, ORIGIN)};
     actor_of(subject, limit, p.actor);
     mint(p.asks, p.actor, &p.token);
     return p;

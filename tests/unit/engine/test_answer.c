@@ -37,7 +37,7 @@ static struct decision full(enum verdict verdict)
     return d;
 }
 
-static struct str answer(char to[4096], const struct decision *d, enum ask_form form,
+static struct str answer(char to[4096], const struct decision *d, enum auth_request_form form,
                          struct str explain)
 {
     struct buf b = buf_over(to, 4096);

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/limits.h"
-#include "engine/ask.h"
+#include "engine/auth_request.h"
 
 struct scene {
     struct arena arena;
@@ -16,7 +16,7 @@ struct scene {
     struct key key;
     struct caller caller;
     const struct token_claims *token; /* NULL: the key itself asks */
-    struct ask ask;
+    struct auth_request ask;
     struct fault fault;
 };
 
@@ -44,7 +44,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static enum err ask_with(struct scene *s, enum ask_form form, const char *text,
+static enum err ask_with(struct scene *s, enum auth_request_form form, const char *text,
                          const char *traceparent)
 {
     static const struct json_options options = {0};
@@ -58,14 +58,14 @@ static enum err ask_with(struct scene *s, enum ask_form form, const char *text,
         s->caller.tenant = s->key.tenant;
     struct str source = arena_copy(&s->arena, str_from(text));
     assert_int_equal(json_read(source, &options, &s->arena, &body, &s->fault), ERR_OK);
-    struct ask_source from = {.form = form,
-                              .chance = &s->chance,
-                              .arena = &s->arena,
-                              .traceparent = str_from(traceparent)};
-    return ask_read(&from, &s->caller, body, &s->ask, &s->fault);
+    struct auth_request_source from = {.form = form,
+                                       .chance = &s->chance,
+                                       .arena = &s->arena,
+                                       .traceparent = str_from(traceparent)};
+    return auth_request_read(&from, &s->caller, body, &s->ask, &s->fault);
 }
 
-static enum err ask(struct scene *s, enum ask_form form, const char *text)
+static enum err ask(struct scene *s, enum auth_request_form form, const char *text)
 {
     return ask_with(s, form, text, NULL);
 }
@@ -76,7 +76,7 @@ static void assert_text(struct str s, const char *expected)
     assert_memory_equal(s.bytes, expected, s.size);
 }
 
-static void refused(struct scene *s, enum ask_form form, const char *text, enum err err,
+static void refused(struct scene *s, enum auth_request_form form, const char *text, enum err err,
                     const char *field)
 {
     assert_string_equal(err_code(ask(s, form, text)), err_code(err));
@@ -301,7 +301,7 @@ static struct str binding(struct scene *s)
 {
     static char bytes[4096];
     struct buf b = buf_over(bytes, sizeof bytes);
-    ask_put_binding(&b, &s->ask);
+    auth_request_put_binding(&b, &s->ask);
     assert_false(b.overflow);
     return buf_view(&b);
 }

@@ -10,7 +10,7 @@
 
 #include "engine/engine.h"
 
-static void note_of_key(struct worker *w, struct id id, bool has_form)
+static void note_of_key(struct engine_reactor *w, struct id id, bool has_form)
 {
     char text[CREDENTIAL_TEXT + 8] = "Bearer ";
     struct http_header h = {STR("authorization"), str_of(text, CREDENTIAL_TEXT + 7)};
@@ -20,14 +20,14 @@ static void note_of_key(struct worker *w, struct id id, bool has_form)
     auth_failed_note(w, &x, ERR_UNAUTHENTICATED);
 }
 
-static struct worker *worker_with(unsigned count);
-static void forget_all(struct worker *w);
+static struct engine_reactor *engine_reactor_with(unsigned count);
+static void forget_all(struct engine_reactor *w);
 
 /* As admission reads it, which forgives blanks. */
 static void a_key_is_found_behind_blanks(void **state)
 {
     (void)state;
-    struct worker *w = worker_with(1);
+    struct engine_reactor *w = engine_reactor_with(1);
     char text[CREDENTIAL_TEXT + 10] = "bearer   ";
     struct http_header h[2] = {{STR("authorization"), str_of(text, CREDENTIAL_TEXT + 9)}};
     struct http_exchange x = {.headers = h, .header_count = 1};
@@ -48,15 +48,15 @@ static struct id id_of_source(unsigned source)
     return (struct id){.bytes = {1, (uint8_t)(source >> 8), (uint8_t)source}};
 }
 
-static void note(struct worker *w, unsigned source, bool has_form)
+static void note(struct engine_reactor *w, unsigned source, bool has_form)
 {
     note_of_key(w, id_of_source(source), has_form);
 }
 
-/* A worker that knows so many keys, of the sources from 0 on. */
-static struct worker *worker_with(unsigned count)
+/* A reactor that knows so many keys, of the sources from 0 on. */
+static struct engine_reactor *engine_reactor_with(unsigned count)
 {
-    struct worker *w = calloc(1, sizeof *w);
+    struct engine_reactor *w = calloc(1, sizeof *w);
     enum { MOST = 300 };
     struct key *keys[MOST];
     assert_true(count <= MOST);
@@ -82,14 +82,14 @@ static struct worker *worker_with(unsigned count)
     return w;
 }
 
-static void forget_all(struct worker *w)
+static void forget_all(struct engine_reactor *w)
 {
     while (w->refused.count > 0) refused_drop(&w->refused);
     key_table_destroy((struct key_table *)(uintptr_t)w->api.keys);
     free(w);
 }
 
-static uint64_t counted(const struct worker *w)
+static uint64_t counted(const struct engine_reactor *w)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < w->refused.count; i++) sum += w->refused.sources[i].count;
@@ -99,7 +99,7 @@ static uint64_t counted(const struct worker *w)
 static void more_sources_than_places_share_the_last(void **state)
 {
     (void)state;
-    struct worker *w = worker_with(300);
+    struct engine_reactor *w = engine_reactor_with(300);
     for (unsigned i = 0; i < 300; i++) note(w, i, true);
     assert_int_equal(w->refused.count, REFUSED_SOURCES_MAX);
     assert_int_equal(counted(w), 300);
@@ -113,7 +113,7 @@ static void more_sources_than_places_share_the_last(void **state)
 static void ids_that_are_made_up_leave_the_places_to_keys(void **state)
 {
     (void)state;
-    struct worker *w = worker_with(40);
+    struct engine_reactor *w = engine_reactor_with(40);
     for (int second = 0; second < 2; second++) {
         for (unsigned i = 1000; i < 1300; i++) note(w, i, true);
         assert_int_equal(w->refused.count, REFUSED_MADE_UP_MAX + 1);
@@ -130,7 +130,7 @@ static void ids_that_are_made_up_leave_the_places_to_keys(void **state)
 static void what_has_no_key_s_form_is_one_source(void **state)
 {
     (void)state;
-    struct worker *w = calloc(1, sizeof *w);
+    struct engine_reactor *w = calloc(1, sizeof *w);
     for (unsigned i = 0; i < 300; i++) note(w, i, false);
     assert_int_equal(w->refused.count, 1);
     assert_int_equal(counted(w), 300);
@@ -155,7 +155,7 @@ static void assert_reason(const struct refused_source *s, const char *text)
 static void a_source_has_the_address_of_its_latest_client(void **state)
 {
     (void)state;
-    struct worker *w = worker_with(1);
+    struct engine_reactor *w = engine_reactor_with(1);
     struct client_address one = client_of("192.0.2.1"), other = client_of("2001:db8::1");
     const struct refused_source *s = &w->refused.sources[0];
     refused_note_ended(&w->refused, id_of_source(0), &one, ERR_CREDENTIAL_REVOKED);
@@ -185,7 +185,7 @@ static void a_source_has_the_address_of_its_latest_client(void **state)
     forget_all(w);
 }
 
-static void note_token(struct worker *w, unsigned number, enum err err)
+static void note_token(struct engine_reactor *w, unsigned number, enum err err)
 {
     char tenant[32];
     struct token_claims t = {.id = {.bytes = {2, (uint8_t)(number >> 8), (uint8_t)number}},
@@ -199,7 +199,7 @@ static void note_token(struct worker *w, unsigned number, enum err err)
 static void a_rejected_token_is_a_source_of_its_own_and_keeps_its_names(void **state)
 {
     (void)state;
-    struct worker *w = calloc(1, sizeof *w);
+    struct engine_reactor *w = calloc(1, sizeof *w);
     note_token(w, 1, ERR_CREDENTIAL_EXPIRED);
     note_token(w, 2, ERR_CREDENTIAL_EXPIRED);
     note_token(w, 1, ERR_CREDENTIAL_REVOKED);
@@ -217,7 +217,7 @@ static void a_rejected_token_is_a_source_of_its_own_and_keeps_its_names(void **s
 static void a_token_and_its_key_are_counted_apart(void **state)
 {
     (void)state;
-    struct worker *w = calloc(1, sizeof *w);
+    struct engine_reactor *w = calloc(1, sizeof *w);
     note(w, 0, true);
     note_token(w, 1, ERR_CREDENTIAL_EXPIRED);
     note(w, 0, true);
@@ -238,7 +238,7 @@ static void a_token_and_its_key_are_counted_apart(void **state)
 static void more_tokens_than_places_share_the_last(void **state)
 {
     (void)state;
-    struct worker *w = calloc(1, sizeof *w);
+    struct engine_reactor *w = calloc(1, sizeof *w);
     for (unsigned i = 0; i < 300; i++) note_token(w, i, ERR_CREDENTIAL_EXPIRED);
     assert_int_equal(w->refused.count, REFUSED_SOURCES_MAX);
     assert_int_equal(counted(w), 300);

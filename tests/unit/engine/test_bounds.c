@@ -3,12 +3,12 @@
 
 /* ---- no more may be away ---- */
 
-/* So many of that worker's requests are away, as far as it knows: told while it stands still. */
-static void so_many_are_away(struct rig *r, unsigned worker, unsigned visits)
+/* So many of that reactor's requests are away, as far as it knows: told while it stands still. */
+static void so_many_are_away(struct rig *r, unsigned engine_reactor, unsigned calls_away)
 {
-    stop(r, worker);
-    r->engine.workers[worker].visits = visits;
-    go_on(worker);
+    stop(r, engine_reactor);
+    r->engine.reactors[engine_reactor].calls_away = calls_away;
+    go_on(engine_reactor);
 }
 
 static void assert_overloaded(struct client *c)
@@ -20,16 +20,16 @@ static void assert_overloaded(struct client *c)
 static void who_may_not_leave_is_refused_and_no_sooner(void **state)
 {
     struct rig *r = *state;
-    struct people p = people_of(r, HOME, AWAY);
-    so_many_are_away(r, HOME, LIMIT_VISITS);
+    struct people p = people_of(r, ORIGIN, AWAY);
+    so_many_are_away(r, ORIGIN, LIMIT_CALLS_AWAY);
     ask(p.asks, NULL, "send", p.actor);
     assert_overloaded(p.asks);
     ask(p.asks, NULL, "get_order", p.actor);
     assert_true(decided(p.asks, "allow"));
-    so_many_are_away(r, HOME, LIMIT_VISITS - 1);
+    so_many_are_away(r, ORIGIN, LIMIT_CALLS_AWAY - 1);
     ask(p.asks, NULL, "send", p.actor);
     assert_true(decided(p.asks, "allow"));
-    so_many_are_away(r, HOME, 0);
+    so_many_are_away(r, ORIGIN, 0);
     people_leave(&p);
 }
 
@@ -37,12 +37,12 @@ static void who_may_not_leave_is_refused_and_no_sooner(void **state)
 static void what_not_everybody_could_be_asked_is_told_as_that(void **state)
 {
     struct rig *r = *state;
-    struct people p = people_of(r, HOME, AWAY);
-    struct client *admin = client_of(r, HOME);
+    struct people p = people_of(r, ORIGIN, AWAY);
+    struct client *admin = client_of(r, ORIGIN);
     char review[64], trace[160], target[256];
     given_review(&p, NULL, review);
     client_member(p.asks, "trace_id", trace, sizeof trace);
-    so_many_are_away(r, HOME, LIMIT_VISITS);
+    so_many_are_away(r, ORIGIN, LIMIT_CALLS_AWAY);
     snprintf(target, sizeof target, "/v1/queue/%s", trace);
     client_say(p.asks, "GET", target, RIG_REVIEWER, NULL, "");
     assert_overloaded(p.asks);
@@ -51,7 +51,7 @@ static void what_not_everybody_could_be_asked_is_told_as_that(void **state)
     assert_overloaded(admin);
     introspect(p.probes, &p.token); /* nor is anybody asked whether that is durable */
     assert_overloaded(p.probes);
-    so_many_are_away(r, HOME, 0);
+    so_many_are_away(r, ORIGIN, 0);
     suspend(admin, p.actor);
     assert_int_equal(client_hear(admin), 200);
     introspect(p.probes, &p.token);
@@ -67,7 +67,7 @@ static void what_not_everybody_could_be_asked_is_told_as_that(void **state)
 static void a_redemption_over_its_limit_leaves_the_approval_to_the_next(void **state)
 {
     struct rig *r = *state;
-    struct client *c = client_of(r, HOME);
+    struct client *c = client_of(r, ORIGIN);
     const char *body = "{\"action\":\"wire\",\"actor\":\"wirer\"}";
     char review[64], target[128];
     for (int n = 0; n < 2; n++) {

@@ -3,7 +3,7 @@
  * program has a time limit. */
 #include "calls_rig.h"
 
-#include "engine/place.h"
+#include "engine/digest.h"
 
 enum { HANG_SECONDS = 900 };
 
@@ -47,7 +47,7 @@ static int resolve(struct client *c, const char *review, const char *how, enum r
     return client_call(c, "POST", target, key, "");
 }
 
-/* A review of that actor, asked for at worker `i`. */
+/* A review of that actor, asked for at reactor `i`. */
 static void asked_review(struct client *c, const char *actor, int n, char to[64])
 {
     ask(c, actor, "refund", n);
@@ -56,14 +56,14 @@ static void asked_review(struct client *c, const char *actor, int n, char to[64]
     assert_int_equal(strlen(to), ID_TEXT);
 }
 
-static void clients_of_all(struct rig *r, struct client *all[RIG_WORKERS])
+static void clients_of_all(struct rig *r, struct client *all[RIG_REACTORS])
 {
-    for (unsigned i = 0; i < RIG_WORKERS; i++) all[i] = client_of(r, i);
+    for (unsigned i = 0; i < RIG_REACTORS; i++) all[i] = client_of(r, i);
 }
 
-static void clients_close(struct client *all[RIG_WORKERS])
+static void clients_close(struct client *all[RIG_REACTORS])
 {
-    for (unsigned i = 0; i < RIG_WORKERS; i++) client_close(all[i]);
+    for (unsigned i = 0; i < RIG_REACTORS; i++) client_close(all[i]);
 }
 
 static void under_way_becomes(struct rig *r, size_t count)
@@ -74,14 +74,14 @@ static void under_way_becomes(struct rig *r, size_t count)
 static void a_review_is_one_and_the_same_from_every_reactor(void **state)
 {
     struct rig *r = *state;
-    struct client *all[RIG_WORKERS];
+    struct client *all[RIG_REACTORS];
     char actor[32], target[128], review[64], same[64];
     clients_of_all(r, all);
     for (int n = 0; n < 24; n++) {
         snprintf(actor, sizeof actor, "bot-%d", n);
-        asked_review(all[n % RIG_WORKERS], actor, n, review);
-        assert_non_null(strstr(all[n % RIG_WORKERS]->answer, "X-Request-ID: echo-7\r\n"));
-        for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        asked_review(all[n % RIG_REACTORS], actor, n, review);
+        assert_non_null(strstr(all[n % RIG_REACTORS]->answer, "X-Request-ID: echo-7\r\n"));
+        for (unsigned i = 0; i < RIG_REACTORS; i++) {
             asked_review(all[i], actor, n, same); /* still pending: the same again */
             assert_string_equal(same, review);
             snprintf(target, sizeof target, "/v1/queue/%s", review);
@@ -89,10 +89,11 @@ static void a_review_is_one_and_the_same_from_every_reactor(void **state)
             assert_true(client_says(all[i], "\"status\":\"pending\""));
             assert_non_null(strstr(all[i]->answer, "X-Request-ID: echo-7\r\n"));
         }
-        assert_int_equal(resolve(all[(n + 1) % RIG_WORKERS], review, "approve", RIG_REVIEWER), 200);
-        assert_int_equal(resolve(all[(n + 2) % RIG_WORKERS], review, "deny", RIG_OTHER_REVIEWER),
+        assert_int_equal(resolve(all[(n + 1) % RIG_REACTORS], review, "approve", RIG_REVIEWER),
+                         200);
+        assert_int_equal(resolve(all[(n + 2) % RIG_REACTORS], review, "deny", RIG_OTHER_REVIEWER),
                          409);
-        assert_true(client_says(all[(n + 2) % RIG_WORKERS], "\"status\":\"approved\""));
+        assert_true(client_says(all[(n + 2) % RIG_REACTORS], "\"status\":\"approved\""));
     }
     assert_true(metrics_total(METRIC_CALLS_CROSSED) > 0);
     under_way_becomes(r, 0);
@@ -102,16 +103,16 @@ static void a_review_is_one_and_the_same_from_every_reactor(void **state)
 static void a_list_is_gathered_from_all_shards_in_order(void **state)
 {
     struct rig *r = *state;
-    struct client *all[RIG_WORKERS];
+    struct client *all[RIG_REACTORS];
     char actor[32], review[64], first[64];
     enum { COUNT = 40 };
     char asked[COUNT][64];
     clients_of_all(r, all);
     for (int n = 0; n < COUNT; n++) {
         snprintf(actor, sizeof actor, "bot-%d", n);
-        asked_review(all[n % RIG_WORKERS], actor, n, asked[n]);
+        asked_review(all[n % RIG_REACTORS], actor, n, asked[n]);
     }
-    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+    for (unsigned i = 0; i < RIG_REACTORS; i++) {
         assert_int_equal(
             client_call(all[i], "GET", "/v1/queue/pending?limit=100", RIG_REVIEWER, ""), 200);
         assert_true(client_says(all[i], "\"total\":40"));
@@ -127,7 +128,7 @@ static void a_list_is_gathered_from_all_shards_in_order(void **state)
     asked_review(all[0], "tracer", 1, first);
     client_member(all[0], "trace_id", trace, sizeof trace);
     snprintf(target, sizeof target, "/v1/queue/%s", trace);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+    for (unsigned i = 0; i < RIG_REACTORS; i++) {
         assert_int_equal(client_call(all[i], "GET", target, RIG_REVIEWER, ""), 200);
         assert_true(client_says(all[i], first));
     }
@@ -137,29 +138,29 @@ static void a_list_is_gathered_from_all_shards_in_order(void **state)
 static void whoever_waits_is_woken_wherever_it_waits(void **state)
 {
     struct rig *r = *state;
-    struct client *all[RIG_WORKERS], *resolver = client_of(r, 0);
+    struct client *all[RIG_REACTORS], *resolver = client_of(r, 0);
     char actor[32], target[256], review[64], trace[160];
     clients_of_all(r, all);
     for (int n = 0; n < 8; n++) {
         snprintf(actor, sizeof actor, "bot-%d", n);
         asked_review(resolver, actor, n, review);
         client_member(resolver, "trace_id", trace, sizeof trace);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) { /* by either of its names */
+        for (unsigned i = 0; i < RIG_REACTORS; i++) { /* by either of its names */
             snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000",
                      i % 2 == 0 ? review : trace);
             client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
         }
-        under_way_becomes(r, RIG_WORKERS);
+        under_way_becomes(r, RIG_REACTORS);
         assert_int_equal(resolve(resolver, review, n % 2 == 0 ? "approve" : "deny", RIG_REVIEWER),
                          200);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        for (unsigned i = 0; i < RIG_REACTORS; i++) {
             assert_int_equal(client_hear(all[i]), 200);
             assert_true(client_says(all[i], n % 2 == 0 ? "\"status\":\"approved\""
                                                        : "\"status\":\"denied\""));
             assert_non_null(strstr(all[i]->answer, "X-Request-ID: echo-7\r\n"));
         }
         under_way_becomes(r, 0);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) { /* and now nobody has to wait */
+        for (unsigned i = 0; i < RIG_REACTORS; i++) { /* and now nobody has to wait */
             assert_int_equal(client_call(all[i], "GET", target, RIG_REVIEWER, ""), 200);
             assert_false(client_says(all[i], "\"status\":\"pending\""));
         }
@@ -171,14 +172,14 @@ static void whoever_waits_is_woken_wherever_it_waits(void **state)
 static void a_wait_ends_with_its_time(void **state)
 {
     struct rig *r = *state;
-    struct client *all[RIG_WORKERS];
+    struct client *all[RIG_REACTORS];
     char target[128], review[64];
     clients_of_all(r, all);
     asked_review(all[0], "bot", 1, review);
     snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=20", review);
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
         client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
-    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+    for (unsigned i = 0; i < RIG_REACTORS; i++) {
         assert_int_equal(client_hear(all[i]), 200);
         assert_true(client_says(all[i], "\"status\":\"pending\""));
     }
@@ -192,14 +193,14 @@ static void a_client_that_went_away_while_waiting_is_forgotten(void **state)
     struct client *resolver = client_of(r, 0);
     char actor[32], target[128], review[64];
     for (int n = 0; n < 40; n++) {
-        struct client *waiters[RIG_WORKERS];
+        struct client *waiters[RIG_REACTORS];
         clients_of_all(r, waiters);
         snprintf(actor, sizeof actor, "bot-%d", n);
         asked_review(resolver, actor, n, review);
         snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
-        for (unsigned i = 0; i < RIG_WORKERS; i++)
+        for (unsigned i = 0; i < RIG_REACTORS; i++)
             client_say(waiters[i], "GET", target, RIG_REVIEWER, NULL, "");
-        if (n % 3 != 0) under_way_becomes(r, RIG_WORKERS);
+        if (n % 3 != 0) under_way_becomes(r, RIG_REACTORS);
         if (n % 2 != 0) { /* the answer may be on its way while the client goes */
             client_say(resolver, "POST",
                        (snprintf(target, sizeof target, "/v1/queue/%s/approve", review), target),
@@ -218,29 +219,29 @@ static void answers_of_a_drain_are_503_and_everybody_leaves(void **state)
 {
     struct rig *r = *state;
     enum { EACH = 5 };
-    struct client *waiters[RIG_WORKERS][EACH], *asker = client_of(r, 1);
+    struct client *waiters[RIG_REACTORS][EACH], *requester = client_of(r, 1);
     char target[128], review[64];
-    asked_review(asker, "bot", 1, review);
+    asked_review(requester, "bot", 1, review);
     snprintf(target, sizeof target, "/v1/queue/%s/wait", review);
     for (int k = 0; k < EACH; k++) {
-        for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        for (unsigned i = 0; i < RIG_REACTORS; i++) {
             waiters[i][k] = client_of(r, i);
             client_say(waiters[i][k], "GET", target, RIG_REVIEWER, NULL, "");
         }
     }
-    under_way_becomes(r, RIG_WORKERS * EACH);
+    under_way_becomes(r, RIG_REACTORS * EACH);
     rig_drain(r);
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
         for (int k = 0; k < EACH; k++) {
             assert_int_equal(client_hear(waiters[i][k]), 503);
             assert_true(client_says(waiters[i][k], "\"code\":\"draining\""));
             client_close(waiters[i][k]);
         }
     under_way_becomes(r, 0);
-    assert_int_equal(client_hear(asker), 0);
-    client_close(asker);
+    assert_int_equal(client_hear(requester), 0);
+    client_close(requester);
     while (rig_connections(r) > 0) sched_yield();
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
         assert_int_equal(mailbox_depth(r->engine.post, i), 0);
     rig_stop(r);
 }
@@ -249,50 +250,50 @@ static void answers_of_a_drain_are_503_and_everybody_leaves(void **state)
 static void whoever_leaves_with_requests_under_way_leaves_nothing_behind(void **state)
 {
     struct rig *r = *state;
-    struct client *all[RIG_WORKERS], *asker = client_of(r, 2);
+    struct client *all[RIG_REACTORS], *requester = client_of(r, 2);
     char target[128], review[64], actor[32];
-    asked_review(asker, "bot", 1, review);
+    asked_review(requester, "bot", 1, review);
     snprintf(target, sizeof target, "/v1/queue/%s/wait", review);
     clients_of_all(r, all);
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
         client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
-    under_way_becomes(r, RIG_WORKERS);
+    under_way_becomes(r, RIG_REACTORS);
     atomic_store(&r->sync_stopped, true);
     struct client *stuck[16];
     for (int n = 0; n < 16; n++) {
-        stuck[n] = client_of(r, (unsigned)n % RIG_WORKERS);
+        stuck[n] = client_of(r, (unsigned)n % RIG_REACTORS);
         snprintf(actor, sizeof actor, "other-%d", n);
         ask(stuck[n], actor, "refund", n);
     }
-    while (rig_under_way(r) == RIG_WORKERS) sched_yield(); /* at least one of them is away */
+    while (rig_under_way(r) == RIG_REACTORS) sched_yield(); /* at least one of them is away */
     rig_stop(r);
     atomic_store(&r->sync_stopped, false);
     for (int n = 0; n < 16; n++) client_close(stuck[n]);
     clients_close(all);
-    client_close(asker);
+    client_close(requester);
 }
 
 static void no_answer_of_another_reactor_comes_before_its_record_is_durable(void **state)
 {
     struct rig *r = *state;
-    struct client *all[RIG_WORKERS];
+    struct client *all[RIG_REACTORS];
     char actor[32], review[64];
     clients_of_all(r, all);
     asked_review(all[0], "first", 0, review); /* everything is warm, and its block is synced */
     atomic_store(&r->sync_stopped, true);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+    for (unsigned i = 0; i < RIG_REACTORS; i++) {
         snprintf(actor, sizeof actor, "bot-%u", i);
         ask(all[i], actor, "refund", (int)i);
     }
     struct client *other = client_of(r, 3);
     client_say(other, "POST", "/v1/actors/first/suspend", RIG_ADMIN, NULL, "");
-    struct pollfd heard[RIG_WORKERS + 1];
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
+    struct pollfd heard[RIG_REACTORS + 1];
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
         heard[i] = (struct pollfd){.fd = all[i]->fd, .events = POLLIN};
-    heard[RIG_WORKERS] = (struct pollfd){.fd = other->fd, .events = POLLIN};
-    assert_int_equal(poll(heard, RIG_WORKERS + 1, 200), 0);
+    heard[RIG_REACTORS] = (struct pollfd){.fd = other->fd, .events = POLLIN};
+    assert_int_equal(poll(heard, RIG_REACTORS + 1, 200), 0);
     atomic_store(&r->sync_stopped, false);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "human_review"));
+    for (unsigned i = 0; i < RIG_REACTORS; i++) assert_true(decided(all[i], "human_review"));
     assert_int_equal(client_hear(other), 200);
     client_close(other);
     clients_close(all);
@@ -308,8 +309,8 @@ static void what_spends_is_answered_when_it_is_durable(void **state)
                                  "{\"scope\":\"get_*\",\"max_uses\":5}"),
                      201);
     client_member(counted, "token", token, sizeof token);
-    /* They have answered, so their worker has begun, and sets it no more. */
-    r->engine.workers[0].commit.always_synced = false;
+    /* They have answered, so their reactor has begun, and sets it no more. */
+    r->engine.reactors[0].commit.always_synced = false;
     atomic_store(&r->sync_stopped, true);
     ask(plain, "bot", "get_order", 1);
     assert_true(decided(plain, "allow"));
@@ -330,24 +331,24 @@ static void what_spends_is_answered_when_it_is_durable(void **state)
 static void whoever_waits_is_told_no_earlier_than_the_resolution_is_durable(void **state)
 {
     struct rig *r = *state;
-    struct client *all[RIG_WORKERS], *resolver = client_of(r, 0);
-    struct pollfd heard[RIG_WORKERS];
+    struct client *all[RIG_REACTORS], *resolver = client_of(r, 0);
+    struct pollfd heard[RIG_REACTORS];
     char target[128], review[64];
     clients_of_all(r, all);
     asked_review(resolver, "bot", 0, review); /* its own block is synced */
     snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
         client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
-    under_way_becomes(r, RIG_WORKERS);
+    under_way_becomes(r, RIG_REACTORS);
     atomic_store(&r->sync_stopped, true);
     snprintf(target, sizeof target, "/v1/queue/%s/approve", review);
     client_say(resolver, "POST", target, RIG_REVIEWER, NULL, "");
-    for (unsigned i = 0; i < RIG_WORKERS; i++)
+    for (unsigned i = 0; i < RIG_REACTORS; i++)
         heard[i] = (struct pollfd){.fd = all[i]->fd, .events = POLLIN};
-    assert_int_equal(poll(heard, RIG_WORKERS, 200), 0);
+    assert_int_equal(poll(heard, RIG_REACTORS, 200), 0);
     atomic_store(&r->sync_stopped, false);
     assert_int_equal(client_hear(resolver), 200);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+    for (unsigned i = 0; i < RIG_REACTORS; i++) {
         assert_int_equal(client_hear(all[i]), 200);
         assert_true(client_says(all[i], "\"status\":\"approved\""));
     }
@@ -362,7 +363,7 @@ static void blocks_fill(struct rig *r, struct client *all[FILLERS])
 {
     static char body[FILL_BYTES + 200];
     for (unsigned i = 0; i < FILLERS; i++) {
-        all[i] = client_of(r, i % RIG_WORKERS);
+        all[i] = client_of(r, i % RIG_REACTORS);
         int head = snprintf(body, sizeof body,
                             "{\"action\":\"%s\",\"actor\":\"bot-%u\",\"args\":{\"fill\":\"",
                             i % 4 == 3 ? "send" : "refund", i);
@@ -373,7 +374,7 @@ static void blocks_fill(struct rig *r, struct client *all[FILLERS])
 }
 
 /* All blocks of all reactors are full, and the writer stands still: sockets and mail wait, and
- * nobody is refused. A plain decision that has to come home for its record is among them. */
+ * nobody is refused. A plain decision that has to come back to the origin for its record is among them. */
 static void a_disk_that_stands_still_for_a_moment_delays_and_refuses_nobody(void **state)
 {
     struct rig *r = *state;
@@ -391,7 +392,17 @@ static void a_disk_that_stands_still_for_a_moment_delays_and_refuses_nobody(void
     under_way_becomes(r, 0);
 }
 
-/* What is refused, and what is not, while a worker's disk stands still. */
+static void every_route_declares_its_effect(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < engine_route_count; i++) {
+        const struct http_route *r = &engine_routes[i];
+        if (r->effect == EFFECT_UNDECLARED) fail_msg("%s declares no effect", r->pattern);
+        if (r->method == HTTP_GET && r->effect != EFFECT_READ) fail_msg("%s is a GET", r->pattern);
+    }
+}
+
+/* What is refused, and what is not, while a reactor's disk stands still. */
 static void refuses_what_is_looser(struct client *c)
 {
     static const char *const refused[] = {"/v1/agent/authorize", "/v1/tokens/mint",
@@ -500,42 +511,43 @@ static void a_disk_that_syncs_nothing_for_long_refuses_politely(void **state)
 static void after_the_answer_of_a_suspension_every_reactor_denies(void **state)
 {
     struct rig *r = *state;
-    struct client *all[RIG_WORKERS];
+    struct client *all[RIG_REACTORS];
     char actor[32], target[128];
     clients_of_all(r, all);
     for (int n = 0; n < 60; n++) {
         snprintf(actor, sizeof actor, "bot-%d", n);
-        ask(all[(n + 1) % RIG_WORKERS], actor, "get_order", n);
-        assert_true(decided(all[(n + 1) % RIG_WORKERS], "allow"));
+        ask(all[(n + 1) % RIG_REACTORS], actor, "get_order", n);
+        assert_true(decided(all[(n + 1) % RIG_REACTORS], "allow"));
         snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
         assert_int_equal(
-            client_call(all[n % RIG_WORKERS], "POST", target, RIG_ADMIN, "{\"reason\":\"drill\"}"),
+            client_call(all[n % RIG_REACTORS], "POST", target, RIG_ADMIN, "{\"reason\":\"drill\"}"),
             200);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) ask(all[i], actor, "get_order", n);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        for (unsigned i = 0; i < RIG_REACTORS; i++) ask(all[i], actor, "get_order", n);
+        for (unsigned i = 0; i < RIG_REACTORS; i++) {
             assert_true(decided(all[i], "deny"));
             assert_true(client_says(all[i], "\"rule\":\"actor:suspended\""));
         }
         if (n % 2 == 0) continue;
         snprintf(target, sizeof target, "/v1/actors/%s/resume", actor);
-        assert_int_equal(client_call(all[n % RIG_WORKERS], "POST", target, RIG_ADMIN, ""), 200);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) ask(all[i], actor, "get_order", n);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "allow"));
+        assert_int_equal(client_call(all[n % RIG_REACTORS], "POST", target, RIG_ADMIN, ""), 200);
+        for (unsigned i = 0; i < RIG_REACTORS; i++) ask(all[i], actor, "get_order", n);
+        for (unsigned i = 0; i < RIG_REACTORS; i++) assert_true(decided(all[i], "allow"));
     }
     clients_close(all);
 }
 
-/* An actor whose slot is that worker's. */
-static void actor_of(unsigned worker, char to[32])
+/* An actor whose slot is that reactor's. */
+static void actor_of(unsigned engine_reactor, char to[32])
 {
     struct hasher *h = hasher_create();
     int n = 0;
     do snprintf(to, 32, "bot-%d", n++);
-    while (slot_owner(place_subject(h, STR("acme"), false, str_from(to)), RIG_WORKERS) != worker);
+    while (slot_owner(slot_of_subject(h, STR("acme"), false, str_from(to)), RIG_REACTORS) !=
+           engine_reactor);
     hasher_destroy(h);
 }
 
-/* One of worker 3 that was suspended; its resumption is written, and nothing is synced any more. The
+/* One of reactor 3 that was suspended; its resumption is written, and nothing is synced any more. The
  * client has not been answered. */
 static void resumes_unsynced(struct rig *r, struct client *c, char to[32])
 {
@@ -572,7 +584,7 @@ static void a_resumption_that_is_not_durable_lets_nothing_through(void **state)
 static void a_suspension_overtakes_a_resumption_that_nobody_knows_of(void **state)
 {
     struct rig *r = *state;
-    struct client *first = client_of(r, 3), *second = client_of(r, 3), *all[RIG_WORKERS];
+    struct client *first = client_of(r, 3), *second = client_of(r, 3), *all[RIG_REACTORS];
     char actor[32], target[128];
     clients_of_all(r, all);
     resumes_unsynced(r, first, actor);
@@ -582,8 +594,8 @@ static void a_suspension_overtakes_a_resumption_that_nobody_knows_of(void **stat
     atomic_store(&r->sync_stopped, false);
     assert_int_equal(client_hear(first), 200);
     assert_int_equal(client_hear(second), 200);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) ask(all[i], actor, "get_order", 1);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "deny"));
+    for (unsigned i = 0; i < RIG_REACTORS; i++) ask(all[i], actor, "get_order", 1);
+    for (unsigned i = 0; i < RIG_REACTORS; i++) assert_true(decided(all[i], "deny"));
     clients_close(all);
     client_close(first);
     client_close(second);
@@ -592,25 +604,25 @@ static void a_suspension_overtakes_a_resumption_that_nobody_knows_of(void **stat
 static void after_the_answer_of_a_revocation_no_reactor_takes_the_token(void **state)
 {
     struct rig *r = *state;
-    struct client *all[RIG_WORKERS];
+    struct client *all[RIG_REACTORS];
     char token[TOKEN_TEXT_MAX + 1], id[64], target[128];
     const char *use = "{\"action\":\"get_order\"}";
     clients_of_all(r, all);
     for (int n = 0; n < 60; n++) {
-        unsigned minter = (unsigned)n % RIG_WORKERS, revoker = (unsigned)(n / 4) % RIG_WORKERS;
+        unsigned minter = (unsigned)n % RIG_REACTORS, revoker = (unsigned)(n / 4) % RIG_REACTORS;
         assert_int_equal(
             client_call(all[minter], "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"get_*\"}"),
             201);
         client_member(all[minter], "token", token, sizeof token);
         client_member(all[minter], "token_id", id, sizeof id);
-        for (unsigned i = 0; i < RIG_WORKERS; i++)
+        for (unsigned i = 0; i < RIG_REACTORS; i++)
             client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, use);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "allow"));
+        for (unsigned i = 0; i < RIG_REACTORS; i++) assert_true(decided(all[i], "allow"));
         snprintf(target, sizeof target, "/v1/tokens/%s", id);
         assert_int_equal(client_call(all[revoker], "DELETE", target, RIG_AGENT, ""), 200);
-        for (unsigned i = 0; i < RIG_WORKERS; i++)
+        for (unsigned i = 0; i < RIG_REACTORS; i++)
             client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, use);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) assert_int_equal(client_hear(all[i]), 401);
+        for (unsigned i = 0; i < RIG_REACTORS; i++) assert_int_equal(client_hear(all[i]), 401);
     }
     clients_close(all);
 }
@@ -640,7 +652,7 @@ static void uses_of_a_token_are_exact_over_all_reactors(void **state)
     struct client *all[16];
     char token[TOKEN_TEXT_MAX + 1];
     unsigned allowed = 0, refused = 0;
-    for (unsigned i = 0; i < 16; i++) all[i] = client_of(r, i % RIG_WORKERS);
+    for (unsigned i = 0; i < 16; i++) all[i] = client_of(r, i % RIG_REACTORS);
     assert_int_equal(client_call(all[0], "POST", "/v1/tokens/mint", RIG_AGENT,
                                  "{\"scope\":\"get_*\",\"max_uses\":100}"),
                      201);
@@ -786,7 +798,7 @@ static void a_limit_is_exact_over_all_reactors(void **state)
     struct rig *r = *state;
     struct client *all[16];
     unsigned allowed = 0;
-    for (unsigned i = 0; i < 16; i++) all[i] = client_of(r, i % RIG_WORKERS);
+    for (unsigned i = 0; i < 16; i++) all[i] = client_of(r, i % RIG_REACTORS);
     for (int n = 0; n < 5; n++) {
         for (unsigned i = 0; i < 16; i++) ask(all[i], "payer", "pay", n);
         for (unsigned i = 0; i < 16; i++)
@@ -804,7 +816,7 @@ static void a_bundle_lives_as_long_as_whoever_is_away_with_it(void **state)
     enum { CLIENTS = 16, ROUNDS = 60 };
     struct client *all[CLIENTS];
     char actor[32];
-    for (unsigned i = 0; i < CLIENTS; i++) all[i] = client_of(r, i % RIG_WORKERS);
+    for (unsigned i = 0; i < CLIENTS; i++) all[i] = client_of(r, i % RIG_REACTORS);
     for (unsigned n = 0; n < ROUNDS; n++) {
         for (unsigned i = 0; i < CLIENTS; i++) {
             snprintf(actor, sizeof actor, "bot-%u-%u", n, i);
@@ -821,13 +833,13 @@ static void of_many_resolutions_at_once_one_wins(void **state)
 {
     struct rig *r = *state;
     enum { CLIENTS = 12 };
-    struct client *asker = client_of(r, 0), *all[CLIENTS];
+    struct client *requester = client_of(r, 0), *all[CLIENTS];
     char actor[32], target[128], review[64];
-    for (unsigned i = 0; i < CLIENTS; i++) all[i] = client_of(r, i % RIG_WORKERS);
+    for (unsigned i = 0; i < CLIENTS; i++) all[i] = client_of(r, i % RIG_REACTORS);
     for (int n = 0; n < 50; n++) {
         unsigned approved = 0, denied = 0;
         snprintf(actor, sizeof actor, "bot-%d", n);
-        asked_review(asker, actor, n, review);
+        asked_review(requester, actor, n, review);
         for (unsigned i = 0; i < CLIENTS; i++) {
             snprintf(target, sizeof target, "/v1/queue/%s/%s", review,
                      i % 2 == 0 ? "approve" : "deny");
@@ -843,7 +855,7 @@ static void of_many_resolutions_at_once_one_wins(void **state)
         assert_true((approved == CLIENTS / 2) != (denied == CLIENTS / 2));
         assert_true(approved == 0 || denied == 0);
     }
-    client_close(asker);
+    client_close(requester);
     for (unsigned i = 0; i < CLIENTS; i++) client_close(all[i]);
 }
 
@@ -853,6 +865,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define TEST_IMPATIENT(name) cmocka_unit_test_setup_teardown(name, set_up_impatient, tear_down)
+        TEST(every_route_declares_its_effect),
         TEST(a_review_is_one_and_the_same_from_every_reactor),
         TEST(a_list_is_gathered_from_all_shards_in_order),
         TEST(whoever_waits_is_woken_wherever_it_waits),

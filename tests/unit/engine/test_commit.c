@@ -80,11 +80,11 @@ static void the_largest_review_is_recorded_with_its_decision(void **state)
     struct scene *s = *state;
     struct str events[] = {str_of(s->bytes, LIMIT_EVENT_BYTES),
                            str_of(s->bytes + LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
-    struct http_gate gate;
+    struct http_barrier barrier;
     for (int i = 0; i < 3; i++) /* three pairs are more than one block holds */
-        assert_int_equal(commit_events(&s->commit, events, 2, true, &gate), ERR_OK);
-    assert_int_equal(gate.lane, LANE_SYNCED);
-    assert_int_equal(gate.mark, journal_mark(s->commit.producer));
+        assert_int_equal(commit_events(&s->commit, events, 2, true, &barrier), ERR_OK);
+    assert_int_equal(barrier.lane, LANE_SYNCED);
+    assert_int_equal(barrier.block, journal_block(s->commit.producer));
     journal_seal(s->commit.producer);
     journal_close(s->journal);
     s->journal = NULL;
@@ -106,9 +106,9 @@ static void room_that_was_taken_is_there_for_several_records(void **state)
         for (int i = 0; i < 2; i++)
             records[i] = (struct effect_record){
                 .event = str_of(s->bytes + i * LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
-        struct http_gate gate = commit_put(&s->commit, records, 2, false);
-        assert_int_equal(gate.lane, LANE_WRITTEN);
-        assert_int_equal(gate.mark, journal_mark(s->commit.producer));
+        struct http_barrier barrier = commit_put(&s->commit, records, 2, false);
+        assert_int_equal(barrier.lane, LANE_WRITTEN);
+        assert_int_equal(barrier.block, journal_block(s->commit.producer));
         /* and nothing of it is used */
         assert_int_equal(
             commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false), ERR_OK);
@@ -157,7 +157,7 @@ static enum err keep_text(void *context, const struct journal_record *r)
 static void refused_credentials_wait_for_room_and_are_counted_on(void **state)
 {
     struct scene *s = *state;
-    struct worker *w = calloc(1, sizeof *w);
+    struct engine_reactor *w = calloc(1, sizeof *w);
     struct http_header h = {STR("authorization"), STR("Bearer nothing")};
     struct http_exchange x = {.headers = &h, .header_count = 1};
     struct token_claims token = {.id = {.bytes = {1}},
@@ -215,27 +215,27 @@ static void refused_credentials_wait_for_room_and_are_counted_on(void **state)
     free(w);
 }
 
-static void the_stricter_of_two_gates_holds_back_what_either_did(void **state)
+static void the_stricter_of_two_barriers_holds_back_what_either_did(void **state)
 {
     (void)state;
-    struct http_gate none = {0}, written = {.lane = LANE_WRITTEN, .mark = 9},
-                     synced = {.lane = LANE_SYNCED, .mark = 3};
-    const struct http_gate both[] = {gate_stricter(written, synced),
-                                     gate_stricter(synced, written)};
+    struct http_barrier none = {0}, written = {.lane = LANE_WRITTEN, .block = 9},
+                        synced = {.lane = LANE_SYNCED, .block = 3};
+    const struct http_barrier both[] = {barrier_stricter(written, synced),
+                                        barrier_stricter(synced, written)};
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(both[i].lane, LANE_SYNCED);
-        assert_int_equal(both[i].mark, 9);
+        assert_int_equal(both[i].block, 9);
     }
-    assert_int_equal(gate_stricter(none, written).lane, LANE_WRITTEN);
-    assert_int_equal(gate_stricter(synced, none).mark, 3);
+    assert_int_equal(barrier_stricter(none, written).lane, LANE_WRITTEN);
+    assert_int_equal(barrier_stricter(synced, none).block, 3);
 }
 
 static void a_record_over_the_limit_is_refused(void **state)
 {
     struct scene *s = *state;
     struct str event = str_of(s->bytes, LIMIT_EVENT_BYTES + 1);
-    struct http_gate gate;
-    assert_int_equal(commit_events(&s->commit, &event, 1, false, &gate), ERR_OUT_OF_RANGE);
+    struct http_barrier barrier;
+    assert_int_equal(commit_events(&s->commit, &event, 1, false, &barrier), ERR_OUT_OF_RANGE);
 }
 
 int main(void)
@@ -249,7 +249,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(refused_credentials_wait_for_room_and_are_counted_on,
                                         set_up, tear_down),
-        cmocka_unit_test(the_stricter_of_two_gates_holds_back_what_either_did),
+        cmocka_unit_test(the_stricter_of_two_barriers_holds_back_what_either_did),
         cmocka_unit_test_setup_teardown(a_record_over_the_limit_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,7 +101,7 @@ static void assert_hashes(struct scene *s, const char *body, const char *input_n
 static void both_hashes_can_be_taken_again_from_the_event(void **state)
 {
     static const struct {
-        enum ask_form form;
+        enum auth_request_form form;
         const char *body, *decision, *rule;
         const char *masked; /* NULL: nothing is */
     } cases[] = {
@@ -366,7 +366,7 @@ static bool is_bound_to(struct scene *s, const char *body, const struct review_f
     struct str text = str_from(body);
     struct json *v;
     struct caller caller = {.key = &s->key, .tenant = s->key.tenant};
-    struct ask_source from = {.form = ASK_AGENT, .chance = &s->chance, .arena = &s->arena};
+    struct auth_request_source from = {.form = ASK_AGENT, .chance = &s->chance, .arena = &s->arena};
     s->tools = (struct decide_tools){.hasher = s->hasher,
                                      .chance = &s->chance,
                                      .keys = &s->keys,
@@ -374,7 +374,7 @@ static bool is_bound_to(struct scene *s, const char *body, const struct review_f
                                      .now_ms = scene_now_ms};
     arena_reset(&s->arena);
     assert_int_equal(json_read(text, NULL, &s->arena, &v, &s->fault), ERR_OK);
-    assert_int_equal(ask_read(&from, &caller, v, &s->ask, &s->fault), ERR_OK);
+    assert_int_equal(auth_request_read(&from, &caller, v, &s->ask, &s->fault), ERR_OK);
     s->d = (struct decision){0};
     decide_begin(&s->d, &s->tools, &caller, &s->ask, &s->arena);
     return decide_bind_to(&s->d, r);
@@ -413,9 +413,9 @@ static void who_shares_a_review_has_its_binding(void **state)
     scene_ask(s, ASK_AGENT, body);
     struct review_facts pending = review_of(s);
     scene_ask(s, ASK_AGENT, body);
-    s->d.is_pending_already = true;
+    s->d.has_review = true;
     s->d.review = pending.id;
-    s->d.pending_binding = pending.binding;
+    s->d.review_binding = pending.binding;
     assert_int_equal(decide_settle(&s->d, &s->fault), ERR_OK);
     s->record = scene_read(s, s->d.record);
     char hex[SHA256_HEX + 1] = {0};

@@ -12,8 +12,8 @@ static void a_token_that_was_revoked_while_its_request_was_counted_allows_nothin
     stop(r, AWAY);
     ask(p.asks, p.token.text, "send", p.actor);
     one_is_away(r);
-    end_token(p.probes, &p.token); /* it is this worker's own, and told at once */
-    struct client *probes = client_of(r, HOME);
+    end_token(p.probes, &p.token); /* it is this reactor's own, and told at once */
+    struct client *probes = client_of(r, ORIGIN);
     hears_of_revocation(probes, &p.token, p.actor);
     go_on(AWAY);
     assert_int_equal(client_hear(p.asks), 401);
@@ -37,8 +37,8 @@ static void an_actor_that_was_suspended_while_its_request_was_counted_is_denied(
     people_leave(&p);
 }
 
-/* An Idempotency-Key of the agent's mints that is that worker's. */
-static void retry_key_of(unsigned worker, char to[64])
+/* An Idempotency-Key of the agent's mints that is that reactor's. */
+static void retry_key_of(unsigned engine_reactor, char to[64])
 {
     struct hasher *h = hasher_create();
     struct id key = {{1}};
@@ -49,7 +49,7 @@ static void retry_key_of(unsigned worker, char to[64])
     id_write("key_", key, id);
     do {
         struct arena arena;
-        struct place_keys keys = {0}; /* of bodies only */
+        struct digest_keys keys = {0}; /* of bodies only */
         struct retry retry;
         struct fault f;
         struct json body = {.type = JSON_NULL};
@@ -59,16 +59,16 @@ static void retry_key_of(unsigned worker, char to[64])
                                         .body = &body};
         arena_init(&arena, 1024, 4096);
         snprintf(name, sizeof name, "shift-%d", n++);
-        assert_int_equal(place_retry(h, &keys, str_from(name), &request, &arena, &retry, &f),
+        assert_int_equal(retry_digest(h, &keys, str_from(name), &request, &arena, &retry, &f),
                          ERR_OK);
         memcpy(slot.bytes, retry.key.bytes, sizeof slot.bytes);
         arena_fini(&arena);
-    } while (slot_owner(slot_of_key(slot), RIG_WORKERS) != worker);
+    } while (slot_owner(slot_of_key(slot), RIG_REACTORS) != engine_reactor);
     snprintf(to, 64, "Idempotency-Key: %s\r\n", name);
     hasher_destroy(h);
 }
 
-/* Its slot's owner takes it up after one beat's mail, in a beat that has heard of the suspension. */
+/* Its slot's owner takes it up after one turn's mail, in a turn that has heard of the suspension. */
 static void no_token_is_minted_for_an_actor_that_was_suspended_meanwhile(void **state)
 {
     struct rig *r = *state;
@@ -81,7 +81,7 @@ static void no_token_is_minted_for_an_actor_that_was_suspended_meanwhile(void **
     snprintf(body, sizeof body, "{\"scope\":\"*\",\"actor\":\"%s\"}", p.actor);
     stop(r, AWAY);
     for (size_t i = 0; i < MAILBOX_TAKE; i++) {
-        before[i] = client_of(r, HOME);
+        before[i] = client_of(r, ORIGIN);
         client_say(before[i], "GET", target, RIG_REVIEWER, NULL, "");
     }
     while (rig_under_way(r) != MAILBOX_TAKE) sched_yield();
@@ -119,10 +119,10 @@ static void redeem_by(struct people *p, const char *review, const char *token)
 
 static void redeem(struct people *p, const char *review) { redeem_by(p, review, p->token.text); }
 
-/* What it asked for is away: home hears of the revocation first. */
+/* What it asked for is away: origin hears of the revocation first. */
 static void is_revoked_meanwhile(struct rig *r, struct people *p)
 {
-    struct client *revokes = client_of(r, HOME);
+    struct client *revokes = client_of(r, ORIGIN);
     end_token(revokes, &p->token);
     hears_of_revocation(p->probes, &p->token, p->actor);
     go_on(AWAY);
@@ -150,7 +150,7 @@ static void a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile(v
 static void all_are_told(struct rig *r, const struct effect_notice *n)
 {
     uint64_t place = revoked_log_append(r->engine.revoked, n);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_wake(r->engine.workers[i].reactor);
+    for (unsigned i = 0; i < RIG_REACTORS; i++) reactor_wake(r->engine.reactors[i].reactor);
     while (!revoked_log_seen(r->engine.revoked, place)) sched_yield();
 }
 
@@ -159,7 +159,7 @@ static void all_are_told(struct rig *r, const struct effect_notice *n)
 static void a_token_that_is_minted_after_a_resumption_is_alive_by_whatever_clock(void **state)
 {
     struct rig *r = *state;
-    struct client *c = client_of(r, HOME);
+    struct client *c = client_of(r, ORIGIN);
     struct minted before, after;
     mint(c, "bot", &before);
     struct effect_notice n = {.kind = NOTICE_ACTOR_SUSPENDED,
@@ -257,7 +257,7 @@ static void a_redemption_is_not_repeated_to_an_actor_that_was_suspended_meanwhil
 }
 
 /* The answer that it waits for is one of those that a suspension sends, and told after it: in the
- * same beat, too. */
+ * same turn, too. */
 static void who_is_woken_by_its_own_suspension_is_told_nothing_more(void **state)
 {
     struct rig *r = *state;
@@ -267,10 +267,10 @@ static void who_is_woken_by_its_own_suspension_is_told_nothing_more(void **state
     snprintf(target, sizeof target, "/v1/queue/%s/wait", review);
     client_say(p.asks, "GET", target, RIG_AGENT, p.token.text, "");
     one_is_away(r);
-    stop(r, HOME); /* it has looked at what was revoked already */
+    stop(r, ORIGIN); /* it has looked at what was revoked already */
     suspend(p.admin, p.actor);
-    while (mailbox_depth(r->engine.post, HOME) == 0) sched_yield();
-    go_on(HOME);
+    while (mailbox_depth(r->engine.post, ORIGIN) == 0) sched_yield();
+    go_on(ORIGIN);
     assert_int_equal(client_hear(p.asks), 401);
     assert_true(client_says(p.asks, "credential_revoked"));
     assert_int_equal(client_hear(p.admin), 200);
@@ -302,8 +302,8 @@ static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **s
 static void who_comes_to_wait_behind_the_drain_is_refused(void **state)
 {
     struct rig *r = *state;
-    struct people p = people_of(r, HOME, HOME);
-    struct client *idle = client_of(r, HOME);
+    struct people p = people_of(r, ORIGIN, ORIGIN);
+    struct client *idle = client_of(r, ORIGIN);
     char review[64], trace[160], target[256];
     given_review(&p, NULL, review);
     client_member(p.asks, "trace_id", trace, sizeof trace);
@@ -313,7 +313,7 @@ static void who_comes_to_wait_behind_the_drain_is_refused(void **state)
     client_say(p.asks, "GET", target, RIG_REVIEWER, NULL, "");
     while (mailbox_depth(r->engine.post, AWAY) == 0) sched_yield();
     rig_drain(r);
-    assert_int_equal(client_hear(idle), 0); /* home drains */
+    assert_int_equal(client_hear(idle), 0); /* origin drains */
     go_on(AWAY);
     assert_int_equal(client_hear(p.asks), 503);
     assert_true(client_says(p.asks, "\"code\":\"draining\""));
@@ -332,12 +332,12 @@ static void a_review_that_was_resolved_meanwhile_is_given_to_nobody(void **state
     stop(r, AWAY);
     ask(p.asks, NULL, "refund", p.actor);
     one_is_away(r);
-    stop(r, HOME);
+    stop(r, ORIGIN);
     go_on(AWAY);
-    while (mailbox_depth(r->engine.post, HOME) == 0) sched_yield();
+    while (mailbox_depth(r->engine.post, ORIGIN) == 0) sched_yield();
     snprintf(target, sizeof target, "/v1/queue/%s/deny", first);
     assert_int_equal(client_call(denies, "POST", target, RIG_REVIEWER, ""), 200);
-    go_on(HOME);
+    go_on(ORIGIN);
     assert_true(decided(p.asks, "human_review"));
     client_member(p.asks, "review_id", second, sizeof second);
     assert_string_not_equal(first, second);
@@ -359,7 +359,7 @@ static bool is_recorded(struct rig *r, const char *kind)
     return rig_has_written(r, kind);
 }
 
-/* As is_revoked_meanwhile(), but nobody else shows the token: home has heard of it in the beat after
+/* As is_revoked_meanwhile(), but nobody else shows the token: origin has heard of it in the turn after
  * the one that wrote it. */
 static void is_refused_alone(struct rig *r, struct people *p)
 {
@@ -411,7 +411,7 @@ static void a_key_that_ended_while_it_waited_is_recorded_as_refused(void **state
 
 /* ---- what not everybody knows of yet ---- */
 
-/* That the token is over, which its home knows and AWAY does not; `late` asks that one. */
+/* That the token is over, which its origin knows and AWAY does not; `late` asks that one. */
 static void is_told_when_all_know(struct people *p, struct client *late)
 {
     introspect(p->probes, &p->token);
@@ -471,7 +471,7 @@ static void a_list_leaves_out_a_token_with_its_actor_when_no_reactor_takes_it_an
 {
     struct rig *r = *state;
     struct people p = people_of(r, THIRD, THIRD);
-    struct client *lists = client_of(r, HOME);
+    struct client *lists = client_of(r, ORIGIN);
     stop(r, LAST);
     client_say(lists, "GET", "/v1/tokens?active=true", RIG_ADMIN, NULL, "");
     is_gathered_but_for(r, LAST, AWAY);
@@ -619,7 +619,7 @@ static void no_trace_finds_a_review_that_was_given_it_by_what_could_be_lost(void
 static void a_retry_of_another_body_is_told_no_earlier_than_the_first_is_durable(void **state)
 {
     struct rig *r = *state;
-    struct client *first = client_of(r, HOME), *second = client_of(r, AWAY);
+    struct client *first = client_of(r, ORIGIN), *second = client_of(r, AWAY);
     assert_int_equal(client_call(second, "GET", "/livez", RIG_AGENT, ""), 200);
     atomic_store(&r->sync_stopped, true);
     client_say_with(first, "POST", "/v1/tokens/mint", RIG_AGENT, NULL, "Idempotency-Key: once\r\n",

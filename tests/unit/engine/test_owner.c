@@ -1,10 +1,10 @@
 /* What a reactor does with calls on its own slots, step by step, without its
- * thread: the test is the beat. */
+ * thread: the test is the turn. */
 #include "calls_rig.h"
 
 struct scene {
     struct rig *rig;
-    struct worker *w;
+    struct engine_reactor *w;
     struct arena arena;
 };
 
@@ -20,13 +20,13 @@ static void never_refused(void *context, struct http_exchange *x, const struct f
     check(false);
 }
 
-/* The first worker of an engine whose threads were stopped again; its journal goes on. */
+/* The first reactor of an engine whose threads were stopped again; its journal goes on. */
 static int set_up(void **state)
 {
     struct scene *s = calloc(1, sizeof *s);
     s->rig = rig_create("10m");
     rig_stop(s->rig);
-    s->w = &s->rig->engine.workers[0];
+    s->w = &s->rig->engine.reactors[0];
     s->w->revoked = revoked_view_create(s->rig->engine.revoked, 0);
     s->w->owner = (struct owner){0};
     static const struct http_service service = {.handle = never_handled, .refuse = never_refused};
@@ -51,15 +51,15 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct call suspension(struct scene *s, const char *actor, unsigned home)
+static struct call suspension(struct scene *s, const char *actor, unsigned origin)
 {
     struct call c = {.kind = CALL_SUSPEND,
-                     .home = (uint16_t)home,
+                     .origin = (uint16_t)origin,
                      .now_ms = world_now_ms(),
                      .arena = &s->arena,
                      .tenant = STR("acme")};
-    c.asker.principal = c.asker.owner = STR("admin");
-    c.asker.key_id = STR("key_00000000000000000000000001");
+    c.requester.principal = c.requester.owner = STR("admin");
+    c.requester.key_id = STR("key_00000000000000000000000001");
     c.actor.actor = str_from(actor);
     c.id = id_make(c.now_ms, &s->w->api.chance);
     return c;
@@ -69,12 +69,12 @@ static void fill_all_blocks(struct scene *s)
 {
     static char bytes[LIMIT_EVENT_BYTES];
     struct str event = str_of(bytes, sizeof bytes);
-    struct http_gate gate;
+    struct http_barrier barrier;
     memset(bytes, 'x', sizeof bytes);
     atomic_store(&s->rig->write_stopped, true);
-    while (commit_events(&s->w->commit, &event, 1, true, &gate) == ERR_OK) {
+    while (commit_events(&s->w->commit, &event, 1, true, &barrier) == ERR_OK) {
     }
-    assert_false(worker_has_room(s->w));
+    assert_false(engine_reactor_has_room(s->w));
 }
 
 static uint32_t current_signer(const struct scene *s)
@@ -86,23 +86,23 @@ static uint32_t current_signer(const struct scene *s)
 static void hold(struct scene *s, struct call *c)
 {
     fill_all_blocks(s);
-    assert_false(owner_ask(s->w, c));
+    assert_false(owner_call(s->w, c));
 }
 
 /* There is room, and those that were held have their turn. */
 static void write_again(struct scene *s)
 {
     atomic_store(&s->rig->write_stopped, false);
-    while (!worker_has_room(s->w)) sched_yield();
+    while (!engine_reactor_has_room(s->w)) sched_yield();
     owner_retry(s->w);
 }
 
-static void until_durable(struct scene *s, uint64_t mark)
+static void until_durable(struct scene *s, uint64_t block)
 {
     uint64_t written, durable = 0;
-    while (durable < mark) {
+    while (durable < block) {
         journal_seal(s->w->commit.producer);
-        journal_marks(s->w->commit.producer, &written, &durable);
+        journal_progress(s->w->commit.producer, &written, &durable);
         sched_yield();
     }
 }
@@ -144,7 +144,7 @@ static void a_held_call_is_made_as_soon_as_there_is_room(void **state)
     struct call stop = suspension(s, "bot", 0), go_on = suspension(s, "bot", 0);
     go_on.kind = CALL_RESUME;
     assert_false(call_closes(go_on.kind));
-    (void)owner_ask(s->w, &stop);
+    (void)owner_call(s->w, &stop);
     hold(s, &go_on);
     assert_int_equal(s->w->owner.held.count, 1);
     write_again(s);
@@ -176,7 +176,7 @@ static enum err outcome_of(struct scene *s, enum call_kind kind)
     /* of what nobody has */
     if (kind != CALL_SUSPEND && kind != CALL_RESUME && kind != CALL_MINT)
         memset(&c.review, 0, sizeof c.review);
-    (void)owner_ask(s->w, &c);
+    (void)owner_call(s->w, &c);
     assert_true(c.answered);
     return c.err;
 }
@@ -202,7 +202,7 @@ static void a_suspension_is_of_the_moment_when_it_is_made(void **state)
     struct call c = suspension(s, "bot", 0);
     uint64_t asked_ms = c.now_ms;
     c.now_ms = asked_ms - 60000; /* it waited long */
-    (void)owner_ask(s->w, &c);
+    (void)owner_call(s->w, &c);
     assert_true(c.answered);
     assert_true(c.actor.suspended_ms >= asked_ms);
 }
@@ -221,10 +221,10 @@ static void a_held_call_can_be_taken_back(void **state)
     struct call first = suspension(s, "one", 0), second = suspension(s, "two", 0),
                 third = suspension(s, "three", 0);
     hold(s, &first);
-    assert_false(owner_ask(s->w, &second));
+    assert_false(owner_call(s->w, &second));
     assert_true(owner_forget(s->w, &second));
     assert_false(owner_forget(s->w, &second));
-    assert_false(owner_ask(s->w, &third)); /* the queue's end is still its end */
+    assert_false(owner_call(s->w, &third)); /* the queue's end is still its end */
     assert_int_equal(s->w->owner.held.count, 3 - 1);
     assert_true(owner_forget(s->w, &third));
     assert_true(owner_forget(s->w, &first));
@@ -245,20 +245,20 @@ static void a_suspension_is_answered_when_it_is_durable_and_all_have_seen_it(voi
     assert_true(c.answered);
     assert_int_equal(o->unseen.count, 1);
     assert_true(o->told);
-    see_all(s, 0, RIG_WORKERS - 1);
+    see_all(s, 0, RIG_REACTORS - 1);
     owner_seen(s->w);
     assert_int_equal(o->unseen.count, 1); /* one has not */
-    see_all(s, RIG_WORKERS - 1, RIG_WORKERS);
+    see_all(s, RIG_REACTORS - 1, RIG_REACTORS);
     assert_true(atomic_load(&s->rig->engine.revoking) & 1);
     owner_seen(s->w);
     assert_false(atomic_load(&s->rig->engine.revoking) & 1);
     assert_int_equal(o->unseen.count, 0);
     assert_int_equal(o->parked.count, 1); /* not durable */
-    owner_durable(s->w, c.mark - 1);
+    owner_durable(s->w, c.block - 1);
     assert_int_equal(mailbox_depth(post, 1), 0);
     atomic_store(&s->rig->sync_stopped, false);
-    until_durable(s, c.mark);
-    owner_durable(s->w, c.mark);
+    until_durable(s, c.block);
+    owner_durable(s->w, c.block);
     assert_ptr_equal(mailbox_take(post, 1, &more), &c);
 }
 
@@ -271,14 +271,14 @@ static void whoever_repeats_a_suspension_is_told_no_earlier(void **state)
     owner_receive(s->w, &first);
     owner_receive(s->w, &again); /* no new record */
     assert_int_equal(first.actor.suspended_ms, again.actor.suspended_ms);
-    see_all(s, 0, RIG_WORKERS - 1);
+    see_all(s, 0, RIG_REACTORS - 1);
     owner_seen(s->w);
     assert_int_equal(o->unseen.count, 2);
-    see_all(s, RIG_WORKERS - 1, RIG_WORKERS);
+    see_all(s, RIG_REACTORS - 1, RIG_REACTORS);
     owner_seen(s->w);
     assert_int_equal(o->unseen.count, 0);
-    until_durable(s, again.mark);
-    owner_durable(s->w, again.mark);
+    until_durable(s, again.block);
+    owner_durable(s->w, again.block);
     assert_ptr_equal(mailbox_take(s->rig->engine.post, 1, &more), &first);
     assert_ptr_equal(mailbox_take(s->rig->engine.post, 2, &more), &again);
 }
@@ -296,11 +296,11 @@ static void whoever_looks_who_is_suspended_is_told_no_earlier(void **state)
     owner_receive(s->w, &look);
     assert_int_equal(look.list.count, 1);
     assert_int_equal(o->unseen.count, 2);
-    see_all(s, 0, RIG_WORKERS);
+    see_all(s, 0, RIG_REACTORS);
     owner_seen(s->w);
     assert_int_equal(o->unseen.count, 0);
-    until_durable(s, look.mark);
-    owner_durable(s->w, look.mark);
+    until_durable(s, look.block);
+    owner_durable(s->w, look.block);
     assert_ptr_equal(mailbox_take(s->rig->engine.post, 1, &more), &first);
     assert_ptr_equal(mailbox_take(s->rig->engine.post, 2, &more), &look);
 }
@@ -343,13 +343,13 @@ static struct review_facts approved_review(struct scene *s, uint64_t good_for_ms
 {
     struct call c = new_review(s, good_for_ms);
     struct id id = c.enqueue.facts.id;
-    assert_true(owner_ask(s->w, &c));
+    assert_true(owner_call(s->w, &c));
     assert_int_equal(c.err, ERR_OK);
     c = about_review(s, CALL_APPROVE, id);
-    c.asker.sees_all = true;
+    c.requester.sees_all = true;
     c.review.owner = c.review.by = c.review.principal = STR("rita");
     c.review.meets = 1;
-    assert_true(owner_ask(s->w, &c));
+    assert_true(owner_call(s->w, &c));
     assert_int_equal(c.err, ERR_OK);
     return c.review.facts;
 }
@@ -384,9 +384,9 @@ static void on_a_full_disk_what_is_over_ends_all_the_same(void **state)
     struct shard_totals totals;
     struct call c = new_review(s, 60000);
     uint64_t over_ms = c.enqueue.facts.expires_ms = world_now_ms() + 100;
-    assert_true(owner_ask(s->w, &c));
+    assert_true(owner_call(s->w, &c));
     assert_int_equal(c.err, ERR_OK);
-    uint64_t before = journal_mark(s->w->commit.producer);
+    uint64_t before = journal_block(s->w->commit.producer);
     atomic_store(&s->rig->disk_full, true);
     while (!journal_is_full(s->rig->engine.journal)) sched_yield();
     journal_seal(s->w->commit.producer);
@@ -394,7 +394,7 @@ static void on_a_full_disk_what_is_over_ends_all_the_same(void **state)
     assert_false(owner_tick(s->w));
     shard_totals(s->w->owner.shard, &totals);
     assert_int_equal(totals.reviews_pending, 0);
-    assert_true(journal_mark(s->w->commit.producer) > before);
+    assert_true(journal_block(s->w->commit.producer) > before);
 }
 
 static void told(struct scene *s, const struct effect_notice *n)
@@ -427,7 +427,7 @@ static struct id pending_review(struct scene *s)
 {
     struct call c = new_review(s, 60000);
     struct id id = c.enqueue.facts.id;
-    assert_true(owner_ask(s->w, &c));
+    assert_true(owner_call(s->w, &c));
     assert_int_equal(c.err, ERR_OK);
     return id;
 }
@@ -445,10 +445,10 @@ static void held_while(struct scene *s, struct id token, const struct effect_not
     fill_all_blocks(s);
     shard_totals(s->w->owner.shard, &before);
     for (unsigned i = 0; i < count; i++) {
-        all[i].asker.token = token;
-        all[i].asker.token_actor = STR("bot");
-        all[i].asker.token_signer = current_signer(s);
-        assert_false(owner_ask(s->w, &all[i]));
+        all[i].requester.token = token;
+        all[i].requester.token_actor = STR("bot");
+        all[i].requester.token_signer = current_signer(s);
+        assert_false(owner_call(s->w, &all[i]));
     }
     told(s, n);
     write_again(s);
@@ -538,7 +538,7 @@ static void a_held_mint_of_a_token_whose_time_is_over_makes_none(void **state)
     struct scene *s = *state;
     fill_all_blocks(s); /* which may take a while */
     struct call c = minting(s, 1000);
-    assert_false(owner_ask(s->w, &c));
+    assert_false(owner_call(s->w, &c));
     held_until(s, &c, c.mint.facts.expires_ms, ERR_OVERLOADED);
 }
 

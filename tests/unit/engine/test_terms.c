@@ -26,21 +26,24 @@ static void requirements_are_read_as_they_were_written(void **state)
 {
     struct arena *a = *state;
     const struct str finance[] = {STR("finance"), STR("legal")};
-    const struct policy_requirement asked[] = {{.approvals = 2, .by = finance, .by_count = 2},
-                                               {.approvals = 1}};
+    const struct policy_requirement asked[] = {
+        {.approvals = 2, .by = finance, .by_count = 2, .vote = 3}, {.approvals = 1}};
     const struct policy_review r = {.requirements = asked, .requirement_count = 2};
     const struct policy_requirement *list;
     size_t count;
     struct str text = terms_requirements(&r, a);
     assert_true(str_equal(
-        text, STR("[{\"approvals\":2,\"by\":[\"finance\",\"legal\"]},{\"approvals\":1}]")));
+        text,
+        STR("[{\"approvals\":2,\"by\":[\"finance\",\"legal\"],\"vote\":3},{\"approvals\":1}]")));
     assert_int_equal(terms_read_requirements(text, a, &list, &count), ERR_OK);
     assert_int_equal(count, 2);
     assert_int_equal(list[0].approvals, 2);
     assert_int_equal(list[0].by_count, 2);
     assert_true(str_equal(list[0].by[1], STR("legal")));
+    assert_int_equal(list[0].vote, 3);
     assert_int_equal(list[1].approvals, 1);
     assert_int_equal(list[1].by_count, 0);
+    assert_int_equal(list[1].vote, 0);
 }
 
 static void without_requirements_one_approval_by_anybody_is_asked(void **state)

@@ -53,6 +53,8 @@ static struct event full_event(void)
         .engine_version = STR("0.1.0"),
         .event_id = STR("evt_01JD0000000000000000000000"),
         .expires_at = 1795167000123,
+        .conversation_id = STR("thread-7"),
+        .idempotency_key = STR("call-1"),
         .input_hash = STR(HASH),
         .input_salt = STR("00112233445566778899aabbccddeeff"),
         .key_id = STR("key_01JD0000000000000000000000"),
@@ -66,6 +68,7 @@ static struct event full_event(void)
         .policy_version = 9007199254740991,
         .has_policy_version = true,
         .previous = STR("{\"epoch\":\"a1\",\"seq\":17}"),
+        .proof = STR("owner"),
         .reason = STR("Refunds over 500 need finance."),
         .redemption_id = STR("req_01JD0000000000000000000001"),
         .request_id = STR("req_01JD0000000000000000000000"),
@@ -77,10 +80,12 @@ static struct event full_event(void)
         .rule = STR("review:large-refunds"),
         .safe_args = STR("{}"),
         .safe_tool = STR("write_file"),
+        .notify = STR("{\"channels\":[\"a\"],\"remind\":600}"),
         .scope = STR("[\"get_*\"]"),
         .tenant_id = STR("default"),
         .timestamp = 1795167000123,
         .token_id = STR("tok_01JD0000000000000000000000"),
+        .tool_call_id = STR("toolu_01A09q90qw90lq917835lq9"),
         .trace_id = STR("4bf92f3577b34da6a3ce929d0e0e4736"),
         .user_id = STR("carol"),
         .would_have = STR("{\"decision\":\"deny\",\"rule\":\"deny:x\"}"),
@@ -470,7 +475,7 @@ static void the_schema_names_the_same_members(void **state)
          k != NULL; k = k->next, kinds++)
         if (!event_kind_is_known(k->string))
             fail_msg("%.*s is only in the schema", STR_FORMAT(k->string));
-    assert_int_equal(kinds, 23);
+    assert_int_equal(kinds, 28);
 }
 
 int main(void)

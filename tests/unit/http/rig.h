@@ -1,7 +1,7 @@
 /* rig.h - a server in this process with a small service, and clients on real sockets.
  *
- * Nothing sleeps: rig_hear() beats the loop until what is expected has come, and a ticking timer
- * keeps a beat from waiting for ever. */
+ * Nothing sleeps: rig_hear() turns the loop until what is expected has come, and a ticking timer
+ * keeps a turn from waiting for ever. */
 #ifndef TESTS_HTTP_RIG_H
 #define TESTS_HTTP_RIG_H
 
@@ -65,8 +65,8 @@ static void serve_echo(void *context, struct http_exchange *x)
 {
     (void)context;
     struct http_reply r = {.status = 200, .body = x->body};
-    r.gate.lane = (uint32_t)rig_number(x, "lane");
-    r.gate.mark = rig_number(x, "mark");
+    r.barrier.lane = (uint32_t)rig_number(x, "lane");
+    r.barrier.block = rig_number(x, "mark");
     r.close = rig_number(x, "close") != 0;
     http_reply(x, &r);
 }
@@ -137,7 +137,7 @@ static void serve_kept(void *context, struct http_exchange *x)
 {
     (void)context;
     char text[500];
-    unsigned long long times = x->kept == NULL ? 0 : (unsigned long long)++x->kept->mark;
+    unsigned long long times = x->kept == NULL ? 0 : (unsigned long long)++x->kept->block;
     snprintf(text, sizeof text, "seen=%llu length=%.*s a=%.*s b=%.*s body=%.*s", times,
              STR_FORMAT(http_header_get(x, STR("content-length"))), STR_FORMAT(x->params[0]),
              STR_FORMAT(x->params[1]), STR_FORMAT(x->body));
@@ -266,7 +266,7 @@ static inline struct peer *rig_connect(struct rig *rig)
 {
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-    http_server_take(rig->server, pair[0], true);
+    http_server_take(rig->server, pair[0], SOCKET_UNIX);
     return peer_over(pair[1]);
 }
 
@@ -291,7 +291,7 @@ static inline struct peer *rig_connect_tcp(struct rig *rig)
     int accepted = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
     assert_true(accepted >= 0);
     close(listener);
-    http_server_take(rig->server, accepted, false);
+    http_server_take(rig->server, accepted, SOCKET_TCP);
     return peer_over(fd);
 }
 
@@ -332,7 +332,7 @@ static inline void rig_say_bytes(struct rig *rig, struct peer *p, const char *by
             if (errno == EPIPE || errno == ECONNRESET) return;
             assert_int_equal(errno, EAGAIN);
             peer_listen(p);
-            loop_beat(rig->loop, true);
+            loop_turn(rig->loop, true);
             continue;
         }
         bytes += sent;
@@ -345,10 +345,10 @@ static inline void rig_say(struct rig *rig, struct peer *p, const char *text)
     rig_say_bytes(rig, p, text, strlen(text));
 }
 
-/* A few beats in which whatever is ready gets done. */
-static inline void rig_beat(struct rig *rig)
+/* A few turns in which whatever is ready gets done. */
+static inline void rig_turn(struct rig *rig)
 {
-    for (int i = 0; i < 4; i++) loop_beat(rig->loop, false);
+    for (int i = 0; i < 4; i++) loop_turn(rig->loop, false);
 }
 
 /* The size of the first whole reply in p->heard from `from` on, or 0. */
@@ -362,7 +362,7 @@ static inline size_t reply_size(const struct peer *p, size_t from, bool head_onl
     return p->size - from >= size + body ? size + body : 0;
 }
 
-/* Beats until p holds `count` whole replies (or has ended); how many it holds. */
+/* Turns until p holds `count` whole replies (or has ended); how many it holds. */
 static inline size_t rig_hear(struct rig *rig, struct peer *p, size_t count)
 {
     uint64_t until_ns = world_monotonic_ns() + RIG_PATIENCE_MS * 1000000ull;
@@ -371,7 +371,7 @@ static inline size_t rig_hear(struct rig *rig, struct peer *p, size_t count)
         size_t held = 0, at = 0, size;
         while ((size = reply_size(p, at, false)) > 0) held++, at += size;
         if (held >= count || p->ended || world_monotonic_ns() > until_ns) return held;
-        loop_beat(rig->loop, true);
+        loop_turn(rig->loop, true);
     }
 }
 
@@ -380,7 +380,7 @@ static inline void rig_hear_end(struct rig *rig, struct peer *p)
     uint64_t until_ns = world_monotonic_ns() + RIG_PATIENCE_MS * 1000000ull;
     while (!p->ended && world_monotonic_ns() < until_ns) {
         peer_listen(p);
-        if (!p->ended) loop_beat(rig->loop, true);
+        if (!p->ended) loop_turn(rig->loop, true);
     }
     assert_true(p->ended);
 }

@@ -162,7 +162,7 @@ static void a_head_again_may_come_in_pieces(void **state)
     for (size_t split = 1; split < sizeof request - 1; split++) {
         peer_forget(p);
         rig_say_bytes(rig, p, request, split);
-        rig_beat(rig);
+        rig_turn(rig);
         assert_int_equal(rig_hear(rig, p, 0), 0);
         ask(rig, other, "GET /things/7?q=" HUNDRED HUNDRED " HTTP/1.1\r\n" H "\r\n");
         rig_say_bytes(rig, p, request + split, sizeof request - 1 - split);

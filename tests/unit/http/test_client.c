@@ -9,7 +9,7 @@
 static struct http_client *client_of(const char *address)
 {
     struct http_client *c = NULL;
-    assert_int_equal(http_client_create(str_from(address), &c, NULL), ERR_OK);
+    assert_int_equal(http_client_create(str_from(address), NULL, &c, NULL), ERR_OK);
     return c;
 }
 
@@ -382,7 +382,8 @@ static void what_is_no_address_is_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct http_client *c;
         struct fault f;
-        if (http_client_create(str_from(bad[i]), &c, &f) != ERR_BAD_VALUE) fail_msg("%s", bad[i]);
+        if (http_client_create(str_from(bad[i]), NULL, &c, &f) != ERR_BAD_VALUE)
+            fail_msg("%s", bad[i]);
     }
 }
 
@@ -464,7 +465,7 @@ static void outcome_note(void *context, enum err err, const struct http_answer *
 static struct http_peer peer_of(const char *address)
 {
     struct http_peer p = {0};
-    if (http_peer_read(str_from(address), &p, NULL) != ERR_OK || p.is_fixed) return p;
+    if (http_peer_read(str_from(address), NULL, &p, NULL) != ERR_OK || p.is_fixed) return p;
     struct lookup *l = http_peer_ask(&p);
     assert_non_null(l);
     assert_true(lookup_wait(l, RIG_PATIENCE_MS));
@@ -515,7 +516,7 @@ static void only_silence_ends_a_call_that_may_take_long(void **state)
         script_stop(&s);
         if (s.longest_pause_ms > call.silence_ms / 2) continue; /* the machine was silent itself */
         assert_int_equal(err, i == 0 ? ERR_OK : ERR_TIMEOUT);
-        if (i == 1) assert_string_equal(f.text, "the peer's answer did not come whole in time");
+        if (i == 1) assert_string_equal(f.text, "the peer did not send its whole answer in time");
         i++;
     }
 }
@@ -617,7 +618,7 @@ static void of_several_addresses_the_one_that_answers_is_used(void **state)
     bool side_by_side = false;
     http_call_start(loop, &to, &call, outcome_note, &o);
     while (o.calls == 0) {
-        loop_beat(loop, true);
+        loop_turn(loop, true);
         side_by_side =
             side_by_side || (is_knocked_at(&dead.is_silent) && is_knocked_at(&other.is_silent));
     }
@@ -647,7 +648,7 @@ static void of_several_addresses_the_one_that_answers_is_used(void **state)
 static void await(struct rig *rig, const struct outcome *o)
 {
     uint64_t until_ns = world_monotonic_ns() + RIG_PATIENCE_MS * 1000000ull;
-    while (o->calls == 0 && world_monotonic_ns() < until_ns) loop_beat(rig->loop, true);
+    while (o->calls == 0 && world_monotonic_ns() < until_ns) loop_turn(rig->loop, true);
     assert_int_equal(o->calls, 1);
 }
 
@@ -664,7 +665,7 @@ static void door_ready(struct loop_fd *w, int events)
     (void)events;
     struct door *d = (struct door *)(void *)w;
     int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK);
-    if (fd >= 0) http_server_take(d->rig->server, fd, true);
+    if (fd >= 0) http_server_take(d->rig->server, fd, SOCKET_UNIX);
 }
 
 static void door_open(struct door *d, struct rig *rig)
@@ -760,13 +761,13 @@ static void a_cancelled_call_is_not_told(void **state)
     struct outcome o = {0};
     struct http_call call = get("/later"), quick = get("/x");
     struct http_outgoing *out = http_call_start(rig->loop, &door.peer, &call, outcome_note, &o);
-    while (rig->token_count == 0) loop_beat(rig->loop, true);
+    while (rig->token_count == 0) loop_turn(rig->loop, true);
     http_call_cancel(out);
-    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    while (http_server_connections(rig->server) > 0) loop_turn(rig->loop, true);
     assert_false(http_token_alive(rig->server, rig->tokens[0]));
     struct http_peer nobody = {0};
     http_call_cancel(http_call_start(rig->loop, &nobody, &quick, outcome_note, &o));
-    rig_beat(rig);
+    rig_turn(rig);
     assert_int_equal(o.calls, 0);
 
     call.timeout_ms = 40; /* and one that nobody answers ends by itself */

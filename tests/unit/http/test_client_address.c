@@ -354,9 +354,9 @@ static void a_proxy_header_is_asked_of_trusted_proxies_alone(void **state)
     struct rig *rig = rig_trusting(&t);
     struct peer *p = rig_connect(rig), *other = rig_connect_tcp(rig), *without = rig_connect(rig);
     rig_say(rig, p, "PROXY TCP4 9.8.7.6 ");
-    rig_beat(rig);
+    rig_turn(rig);
     rig_say(rig, p, "10.0.0.2 80 81\r\n");
-    rig_beat(rig);
+    rig_turn(rig);
     rig_say(rig, p, ask);
     assert_heard_client(rig, p, 1, "9.8.7.6");
     rig_say(rig, p, ask_forwarded); /* 9.8.7.6 is trusted no more than before */

@@ -28,9 +28,9 @@ int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     return -1;
 }
 
-static void count(void *context, int fd, bool is_unix)
+static void count(void *context, int fd, enum socket_kind kind)
 {
-    (void)is_unix;
+    (void)kind;
     close(fd);
     ++*(int *)context;
 }
@@ -64,7 +64,9 @@ static void scene_end(struct scene *s)
 static void open_at(struct scene *s, struct listeners *l)
 {
     struct fault f;
-    enum err err = listeners_open(l, STR("127.0.0.1:0"), str_from(s->path), &f);
+    const struct listen_options options = {.address = STR("127.0.0.1:0"),
+                                           .path = str_from(s->path)};
+    enum err err = listeners_open(l, &options, &f);
     if (err != ERR_OK) fail_msg("%s", f.text);
 }
 
@@ -91,7 +93,7 @@ static void a_socket_that_another_took_before_we_listened_is_refused_and_left_al
     listeners_stop(&s.first);
 
     int client = client_of(s.path);
-    while (s.second_took == 0) loop_beat(s.loop, true);
+    while (s.second_took == 0) loop_turn(s.loop, true);
     close(client);
     scene_end(&s);
 }
@@ -99,7 +101,7 @@ static void a_socket_that_another_took_before_we_listened_is_refused_and_left_al
 static void an_error_that_stays_does_not_keep_a_processor_busy(void **state)
 {
     (void)state;
-    enum { BEATS = 200, AT_EACH = 64 };
+    enum { TURNS = 200, AT_EACH = 64 };
     struct scene s = scene_create();
     struct fault f;
     open_at(&s, &s.first);
@@ -109,11 +111,11 @@ static void an_error_that_stays_does_not_keep_a_processor_busy(void **state)
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         failing = errors[i];
         asked = 0;
-        for (int beat = 0; beat < BEATS; beat++) loop_beat(s.loop, false);
-        if (asked > BEATS * AT_EACH / 4) fail_msg("%s: asked %d times", strerror(failing), asked);
+        for (int turn = 0; turn < TURNS; turn++) loop_turn(s.loop, false);
+        if (asked > TURNS * AT_EACH / 4) fail_msg("%s: asked %d times", strerror(failing), asked);
     }
     failing = 0;
-    while (s.first_took == 0) loop_beat(s.loop, true);
+    while (s.first_took == 0) loop_turn(s.loop, true);
     close(client);
     scene_end(&s);
 }
@@ -153,9 +155,9 @@ static void fail_once_and_take(struct scene *s, int client)
 {
     int took = s->first_took;
     failing = EMFILE;
-    for (asked = 0; asked == 0;) loop_beat(s->loop, true);
+    for (asked = 0; asked == 0;) loop_turn(s->loop, true);
     failing = 0;
-    while (s->first_took == took) loop_beat(s->loop, true);
+    while (s->first_took == took) loop_turn(s->loop, true);
     close(client);
 }
 

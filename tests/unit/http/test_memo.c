@@ -268,8 +268,8 @@ static void what_the_service_keeps_goes_with_the_head(void **state)
     size_t size;
     struct head_memo *m = remember(HEAD("12", ""));
     struct http_kept *kept = memo_meaning(m)->exchange.kept;
-    assert_true(kept->what == NULL && kept->mark == 0);
-    *kept = (struct http_kept){.what = m, .mark = 7};
+    assert_true(kept->what == NULL && kept->block == 0);
+    *kept = (struct http_kept){.what = m, .block = 7};
     assert_true(recalls(m, HEAD("13", "")));
     assert_ptr_equal(memo_meaning(m)->exchange.kept, kept);
     assert_ptr_equal(kept->what, m);
@@ -278,7 +278,7 @@ static void what_the_service_keeps_goes_with_the_head(void **state)
     assert_true(read_anew(other, sizeof other - 1, &h, &meaning, &size));
     assert_true(memo_take(&m, other, size, &meaning));
     kept = memo_meaning(m)->exchange.kept;
-    assert_true(kept->what == NULL && kept->mark == 0);
+    assert_true(kept->what == NULL && kept->block == 0);
     memo_destroy(m);
 }
 

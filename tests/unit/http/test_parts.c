@@ -1,4 +1,4 @@
-/* The server's pure parts: head scan, chunks, routes, output and gates, the reply's bytes. */
+/* The server's pure parts: head scan, chunks, routes, output and barriers, the reply's bytes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -150,28 +150,28 @@ static void routes_are_found_by_path_and_method(void **state)
     assert_false(route_knows_parameter(&table[4], STR("limit")));
 }
 
-static void append(struct output *o, struct pool *pool, struct http_gate gate,
+static void append(struct output *o, struct pool *pool, struct http_barrier barrier,
                    const uint64_t *reached, const char *text)
 {
-    output_wait(o, gate, reached);
+    output_wait(o, barrier, reached);
     memcpy(output_room(o, pool, strlen(text)), text, strlen(text));
     output_wrote(o, strlen(text));
 }
 
-static void output_keeps_back_what_is_behind_a_gate(void **state)
+static void output_keeps_back_what_is_behind_a_barrier(void **state)
 {
     (void)state;
     struct output o = {0};
     struct pool pool = {0};
     uint64_t reached[HTTP_LANES] = {3, 0};
-    append(&o, &pool, (struct http_gate){0}, reached, "aa");
-    append(&o, &pool, (struct http_gate){1, 3}, reached, "bb"); /* reached already */
+    append(&o, &pool, (struct http_barrier){0}, reached, "aa");
+    append(&o, &pool, (struct http_barrier){1, 3}, reached, "bb"); /* reached already */
     assert_int_equal(output_open(&o), 4);
-    append(&o, &pool, (struct http_gate){1, 4}, reached, "cc");
-    append(&o, &pool, (struct http_gate){0}, reached, "dd");
-    append(&o, &pool, (struct http_gate){2, 1}, reached, "ee");
-    append(&o, &pool, (struct http_gate){2, 1}, reached, "ff");
-    assert_int_equal(o.gate_count, 2);
+    append(&o, &pool, (struct http_barrier){1, 4}, reached, "cc");
+    append(&o, &pool, (struct http_barrier){0}, reached, "dd");
+    append(&o, &pool, (struct http_barrier){2, 1}, reached, "ee");
+    append(&o, &pool, (struct http_barrier){2, 1}, reached, "ff");
+    assert_int_equal(o.barrier_count, 2);
     assert_int_equal(output_open(&o), 4);
     output_sent(&o, &pool, 3);
     assert_int_equal(output_open(&o), 1);
@@ -320,7 +320,7 @@ int main(void)
         cmocka_unit_test(chunks_are_decoded_in_any_pieces),
         cmocka_unit_test(the_overhead_of_chunks_is_bounded),
         cmocka_unit_test(routes_are_found_by_path_and_method),
-        cmocka_unit_test(output_keeps_back_what_is_behind_a_gate),
+        cmocka_unit_test(output_keeps_back_what_is_behind_a_barrier),
         cmocka_unit_test(output_grows_and_keeps_its_bytes),
         cmocka_unit_test(dates_are_written_as_rfc_9110_says),
         cmocka_unit_test(a_reply_never_passes_its_bound),

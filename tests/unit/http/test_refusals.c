@@ -21,7 +21,7 @@ static void expect_refusal(const char *request, size_t size, int status, bool li
         assert_int_equal(rig->refused, 1);
     }
     peer_close(p);
-    rig_beat(rig);
+    rig_turn(rig);
     assert_int_equal(http_server_connections(rig->server), 0);
     assert_int_equal(http_server_waiting(rig->server), 0);
     rig_destroy(rig);
@@ -95,6 +95,19 @@ static void exactly_one_host_is_wanted(void **state)
     closes("GET /things/1 HTTP/1.1\r\nHost: a, b\r\n\r\n", 400);
     closes("GET /things/1 HTTP/1.1\r\nHost: a/b\r\n\r\n", 400);
     closes("GET /things/1 HTTP/1.1\r\nHost: u@a\r\n\r\n", 400);
+}
+
+static void a_header_with_one_value_has_one_line(void **state)
+{
+    static const char *const names[] = {"Content-Encoding", "Content-Type", "Expect",
+                                        "Idempotency-Key", "X-Request-ID"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char request[256];
+        (void)snprintf(request, sizeof request,
+                       "GET /things/1 HTTP/1.1\r\n" H "%s: \r\n%s: a\r\n\r\n", names[i], names[i]);
+        closes(request, 400);
+    }
 }
 
 static void an_ambiguous_length_is_refused(void **state)
@@ -254,6 +267,8 @@ static void an_unknown_query_parameter_is_named(void **state)
 {
     (void)state;
     lives("GET /things/1?q=1&r=2 HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/1?q= HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/1?q HTTP/1.1\r\n" H "\r\n", 400);
     lives("DELETE /things/1?q=1 HTTP/1.1\r\n" H "\r\n", 400);
     lives("GET /things/1?=1 HTTP/1.1\r\n" H "\r\n", 400);
     lives("GET /things/1?%zz=1 HTTP/1.1\r\n" H "\r\n", 400);
@@ -333,7 +348,7 @@ static void chunks_over_the_limit_are_refused_by_count(void **state)
     memset(chunk + 5, '1', 1024);
     memcpy(chunk + 5 + 1024, "\r\n", 2);
     for (int i = 0; i < 64; i++) rig_say_bytes(rig, p, chunk, 5 + 1024 + 2);
-    rig_beat(rig);
+    rig_turn(rig);
     peer_listen(p);
     assert_int_equal(p->size, 0); /* 64 KiB is the limit, so not over it */
     rig_say(rig, p, "1\r\n");
@@ -414,7 +429,7 @@ static void the_answer_reaches_a_client_that_is_still_sending(void **state)
     char *body = calloc(1, 2000000);
     rig_say_bytes(rig, p, body, 2000000); /* the server reads this only to drop it */
     free(body);
-    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true); /* not for ever */
+    while (http_server_connections(rig->server) > 0) loop_turn(rig->loop, true); /* not for ever */
     peer_close(p);
     rig_destroy(rig);
 }
@@ -428,6 +443,7 @@ int main(void)
         cmocka_unit_test(a_bad_header_name_is_refused),
         cmocka_unit_test(a_control_byte_in_a_header_value_is_refused),
         cmocka_unit_test(exactly_one_host_is_wanted),
+        cmocka_unit_test(a_header_with_one_value_has_one_line),
         cmocka_unit_test(an_ambiguous_length_is_refused),
         cmocka_unit_test(an_unknown_transfer_coding_is_not_implemented),
         cmocka_unit_test(a_bad_chunk_is_refused),

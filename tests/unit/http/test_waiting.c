@@ -1,32 +1,32 @@
-/* Replies that wait (gates, deferrals, holds, slow readers), clocks, and the drain. */
+/* Replies that wait (barriers, deferrals, holds, slow readers), clocks, and the drain. */
 #include "unit/http/rig.h"
 
 #define H "Host: a\r\n"
 #define JSON "Content-Type: application/json\r\n"
 
-static void say_gated(struct rig *rig, struct peer *p, int lane, int mark)
+static void say_at_barrier(struct rig *rig, struct peer *p, int lane, int block)
 {
     char request[200], body[40];
-    int size = snprintf(body, sizeof body, "{\"at\":\"%d/%d\"}", lane, mark);
+    int size = snprintf(body, sizeof body, "{\"at\":\"%d/%d\"}", lane, block);
     snprintf(request, sizeof request,
              "POST /echo?lane=%d&mark=%d HTTP/1.1\r\n" H JSON "Content-Length: %d\r\n\r\n%s", lane,
-             mark, size, body);
+             block, size, body);
     rig_say(rig, p, request);
 }
 
 /* Lets the server do all it can, then says how many replies have come. */
 static size_t heard_now(struct rig *rig, struct peer *p)
 {
-    rig_beat(rig);
+    rig_turn(rig);
     return rig_hear(rig, p, 0);
 }
 
-static void a_gated_reply_waits_for_its_mark(void **state)
+static void a_at_barrier_reply_waits_for_its_block(void **state)
 {
     (void)state;
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
-    say_gated(rig, p, 1, 7);
+    say_at_barrier(rig, p, 1, 7);
     assert_int_equal(heard_now(rig, p), 0);
     assert_int_equal(rig->handled, 1);
     assert_int_equal(http_server_waiting(rig->server), 1);
@@ -36,23 +36,23 @@ static void a_gated_reply_waits_for_its_mark(void **state)
     assert_int_equal(heard_now(rig, p), 1);
     assert_int_equal(http_server_waiting(rig->server), 0);
 
-    say_gated(rig, p, 1, 7); /* reached already: no waiting */
-    say_gated(rig, p, 2, 100);
+    say_at_barrier(rig, p, 1, 7); /* reached already: no waiting */
+    say_at_barrier(rig, p, 2, 100);
     assert_int_equal(rig_hear(rig, p, 3), 3);
     peer_close(p);
     rig_destroy(rig);
 }
 
-static void gates_of_one_connection_open_in_order(void **state)
+static void barriers_of_one_connection_open_in_order(void **state)
 {
     (void)state;
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
-    say_gated(rig, p, 0, 0);
-    say_gated(rig, p, 2, 10);
-    say_gated(rig, p, 1, 5);
-    say_gated(rig, p, 0, 0);
-    say_gated(rig, p, 1, 6);
+    say_at_barrier(rig, p, 0, 0);
+    say_at_barrier(rig, p, 2, 10);
+    say_at_barrier(rig, p, 1, 5);
+    say_at_barrier(rig, p, 0, 0);
+    say_at_barrier(rig, p, 1, 6);
     assert_int_equal(heard_now(rig, p), 1);
     assert_int_equal(http_server_waiting(rig->server), 4);
     http_server_release(rig->server, 6, 9);
@@ -71,35 +71,35 @@ static void a_release_opens_only_what_was_reached(void **state)
     (void)state;
     struct rig *rig = rig_create();
     enum { COUNT = 9 };
-    static const int marks[COUNT] = {5, 3, 8, 1, 9, 2, 7, 4, 6};
+    static const int blocks[COUNT] = {5, 3, 8, 1, 9, 2, 7, 4, 6};
     struct peer *peers[COUNT];
     for (int i = 0; i < COUNT; i++) {
         peers[i] = rig_connect(rig);
-        say_gated(rig, peers[i], 1, marks[i]);
-        rig_beat(rig);
+        say_at_barrier(rig, peers[i], 1, blocks[i]);
+        rig_turn(rig);
     }
-    for (int mark = 0; mark <= COUNT; mark++) {
-        http_server_release(rig->server, (uint64_t)mark, 0);
+    for (int block = 0; block <= COUNT; block++) {
+        http_server_release(rig->server, (uint64_t)block, 0);
         for (int i = 0; i < COUNT; i++)
-            assert_int_equal(heard_now(rig, peers[i]), marks[i] <= mark);
-        assert_int_equal(http_server_waiting(rig->server), COUNT - mark);
+            assert_int_equal(heard_now(rig, peers[i]), blocks[i] <= block);
+        assert_int_equal(http_server_waiting(rig->server), COUNT - block);
     }
     for (int i = 0; i < COUNT; i++) peer_close(peers[i]);
     rig_destroy(rig);
 }
 
-static void many_gates_make_the_next_request_wait(void **state)
+static void many_barriers_make_the_next_request_wait(void **state)
 {
     (void)state;
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
     enum { COUNT = 60 };
-    for (int i = 0; i < COUNT; i++) say_gated(rig, p, 1 + i % 2, 10 + i);
+    for (int i = 0; i < COUNT; i++) say_at_barrier(rig, p, 1 + i % 2, 10 + i);
     assert_int_equal(heard_now(rig, p), 0);
     assert_true(rig->handled >= 16 && rig->handled < COUNT);
-    for (uint64_t mark = 0; mark < 80; mark += 4) {
-        http_server_release(rig->server, mark, mark);
-        rig_beat(rig);
+    for (uint64_t block = 0; block < 80; block += 4) {
+        http_server_release(rig->server, block, block);
+        rig_turn(rig);
     }
     assert_int_equal(rig_hear(rig, p, COUNT), COUNT);
     for (int i = 0; i < COUNT; i++) {
@@ -112,18 +112,18 @@ static void many_gates_make_the_next_request_wait(void **state)
     rig_destroy(rig);
 }
 
-static void a_client_that_goes_away_behind_a_gate_is_forgotten(void **state)
+static void a_client_that_goes_away_behind_a_barrier_is_forgotten(void **state)
 {
     (void)state;
     struct rig *rig = rig_create();
     struct peer *p = rig_connect_tcp(rig), *q = rig_connect_tcp(rig);
-    say_gated(rig, p, 1, 5);
-    say_gated(rig, p, 2, 6);
-    say_gated(rig, q, 1, 5);
+    say_at_barrier(rig, p, 1, 5);
+    say_at_barrier(rig, p, 2, 6);
+    say_at_barrier(rig, q, 1, 5);
     assert_int_equal(heard_now(rig, p), 0);
     assert_int_equal(http_server_waiting(rig->server), 3);
     peer_reset(p);
-    while (http_server_connections(rig->server) > 1) loop_beat(rig->loop, true);
+    while (http_server_connections(rig->server) > 1) loop_turn(rig->loop, true);
     assert_int_equal(http_server_waiting(rig->server), 1);
     http_server_release(rig->server, 5, 6);
     assert_int_equal(heard_now(rig, q), 1);
@@ -137,7 +137,7 @@ static struct http_token say_later(struct rig *rig, struct peer *p)
 {
     size_t before = rig->token_count;
     rig_say(rig, p, "GET /later HTTP/1.1\r\n" H "\r\n");
-    while (rig->token_count == before) loop_beat(rig->loop, true);
+    while (rig->token_count == before) loop_turn(rig->loop, true);
     return rig->tokens[before];
 }
 
@@ -214,7 +214,7 @@ static void whoever_asks_is_told_once_that_the_client_is_gone(void **state)
     peer_close(p);
     peer_close(q);
     peer_close(answered);
-    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    while (http_server_connections(rig->server) > 0) loop_turn(rig->loop, true);
     assert_int_equal(gone, 1);
     assert_int_equal(not_asked, 0);
     assert_int_equal(resumed, 0);
@@ -222,16 +222,16 @@ static void whoever_asks_is_told_once_that_the_client_is_gone(void **state)
     rig_destroy(rig);
 }
 
-/* The client of a gated reply with another request behind it, found to be gone when the gate
+/* The client of a at_barrier reply with another request behind it, found to be gone when the barrier
  * opens. */
-static struct http_token break_waiting(struct rig *rig, int mark)
+static struct http_token break_waiting(struct rig *rig, int block)
 {
     struct peer *p = rig_connect(rig);
-    say_gated(rig, p, 1, mark);
-    rig_beat(rig);
+    say_at_barrier(rig, p, 1, block);
+    rig_turn(rig);
     struct http_token token = say_later(rig, p);
     peer_close(p);
-    http_server_release(rig->server, (uint64_t)mark, 0);
+    http_server_release(rig->server, (uint64_t)block, 0);
     return token;
 }
 
@@ -247,21 +247,21 @@ static void a_broken_connection_tells_only_who_still_asks(void **state)
     assert_true(http_when_gone(rig->server, a, NULL, NULL));
     struct http_token b = break_waiting(rig, 6);
     assert_true(http_when_gone(rig->server, b, count_gone, &asked_late));
-    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    while (http_server_connections(rig->server) > 0) loop_turn(rig->loop, true);
     assert_int_equal(taken_back, 0);
     assert_int_equal(asked_late, 1);
     rig_destroy(rig);
 }
 
-static void a_resumed_reply_may_wait_at_a_gate(void **state)
+static void a_resumed_reply_may_wait_at_a_barrier(void **state)
 {
     (void)state;
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
     struct http_token token = say_later(rig, p);
-    struct http_reply gated = done;
-    gated.gate = (struct http_gate){.lane = 2, .mark = 3};
-    assert_true(http_resume(rig->server, token, &gated));
+    struct http_reply at_barrier = done;
+    at_barrier.barrier = (struct http_barrier){.lane = 2, .block = 3};
+    assert_true(http_resume(rig->server, token, &at_barrier));
     assert_int_equal(heard_now(rig, p), 0);
     http_server_release(rig->server, 0, 3);
     assert_int_equal(heard_now(rig, p), 1);
@@ -277,7 +277,7 @@ static void a_token_dies_with_its_client(void **state)
     struct http_token a = say_later(rig, unix_peer), b = say_later(rig, tcp_peer);
     peer_close(unix_peer);
     peer_reset(tcp_peer);
-    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    while (http_server_connections(rig->server) > 0) loop_turn(rig->loop, true);
     assert_false(http_token_alive(rig->server, a));
     assert_false(http_resume(rig->server, a, &done));
     assert_false(http_resume(rig->server, b, &done));
@@ -337,7 +337,7 @@ static struct late late_begin(struct rig *rig)
     struct late l = {rig_connect(rig), rig_connect(rig), rig_connect(rig)};
     rig_say(rig, l.begun, "GET /things/1 HT");
     rig_say(rig, l.body, "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n{");
-    rig_beat(rig);
+    rig_turn(rig);
     return l;
 }
 
@@ -384,7 +384,7 @@ static void what_came_in_time_outlives_a_hold(void **state)
     late_say_rest(rig, &l);
     uint64_t since_ms = loop_now_ms(rig->loop);
     do {
-        rig_beat(rig);
+        rig_turn(rig);
         usleep(1000);
     } while (loop_now_ms(rig->loop) < since_ms + 700);
     http_server_hold(rig->server, false);
@@ -402,7 +402,7 @@ static void a_long_time_of_one_does_not_lengthen_anothers(void **state)
     struct peer *slow = rig_connect(rig), *first = rig_connect(rig);
     rig_say(rig, slow, "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 20\r\n\r\n{");
     uint64_t since_ms = loop_now_ms(rig->loop);
-    while (loop_now_ms(rig->loop) < since_ms + 30) loop_beat(rig->loop, true);
+    while (loop_now_ms(rig->loop) < since_ms + 30) loop_turn(rig->loop, true);
     struct peer *second = rig_connect(rig);
     rig_hear_end(rig, first);
     rig_hear_end(rig, second);
@@ -449,7 +449,7 @@ static void dripping_bytes_do_not_stretch_the_time_for_a_head(void **state)
             rig_say(rig, p, "x");
             said_ns = world_monotonic_ns();
         }
-        loop_beat(rig->loop, false);
+        loop_turn(rig->loop, false);
         peer_listen(p);
     }
     assert_true(p->ended);
@@ -475,7 +475,7 @@ static bool each_request_had_its_own_time(void)
     rig_say(rig, p, "GET /things/1 HT");
     for (size_t i = 1; in_time && i <= 5; i++) { /* never between requests, 1.5 seconds in all */
         uint64_t start_ns = world_monotonic_ns();
-        while (world_monotonic_ns() - start_ns < 300000000ull) loop_beat(rig->loop, true);
+        while (world_monotonic_ns() - start_ns < 300000000ull) loop_turn(rig->loop, true);
         rig_say(rig, p, "TP/1.1\r\n" H "\r\nGET /things/2 HT");
         size_t held = rig_hear(rig, p, i);
         in_time = was_in_time(begun_ns, limits.head_ms - 100);
@@ -498,10 +498,10 @@ static void no_clock_runs_while_the_answer_is_ours_to_give(void **state)
 {
     (void)state;
     struct rig *rig = hasty_rig();
-    struct peer *deferred = rig_connect(rig), *gated = rig_connect(rig);
+    struct peer *deferred = rig_connect(rig), *at_barrier = rig_connect(rig);
     struct http_token token = say_later(rig, deferred);
-    enum { COUNT = 30 }; /* the last are not begun before the first have their gates opened */
-    for (int i = 0; i < COUNT; i++) say_gated(rig, gated, 1 + i % 2, 5 + i);
+    enum { COUNT = 30 }; /* the last are not begun before the first have their barriers opened */
+    for (int i = 0; i < COUNT; i++) say_at_barrier(rig, at_barrier, 1 + i % 2, 5 + i);
     /* Another client's idle time passes four times meanwhile. */
     for (int i = 0; i < 4; i++) {
         struct peer *p = rig_connect(rig);
@@ -511,10 +511,10 @@ static void no_clock_runs_while_the_answer_is_ours_to_give(void **state)
     http_server_release(rig->server, 5 + COUNT, 5 + COUNT);
     assert_true(http_resume(rig->server, token, &done));
     assert_int_equal(rig_hear(rig, deferred, 1), 1);
-    assert_int_equal(rig_hear(rig, gated, COUNT), COUNT);
+    assert_int_equal(rig_hear(rig, at_barrier, COUNT), COUNT);
     assert_int_equal(rig->refused, 0);
     peer_close(deferred);
-    peer_close(gated);
+    peer_close(at_barrier);
     rig_destroy(rig);
 }
 
@@ -524,7 +524,7 @@ static void a_client_that_reads_nothing_is_dropped(void **state)
     struct rig *rig = hasty_rig();
     struct peer *p = rig_connect(rig);
     rig_say(rig, p, "GET /flood?bytes=4000000 HTTP/1.1\r\n" H "\r\n");
-    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    while (http_server_connections(rig->server) > 0) loop_turn(rig->loop, true);
     rig_hear_end(rig, p);
     assert_true(p->size < 4000000);
     peer_close(p);
@@ -542,13 +542,13 @@ static bool each_part_that_was_read_gave_time_for_the_next(void)
     bool in_time = true;
     for (int i = 0; in_time && i < 5; i++) { /* 2.5 seconds in all */
         uint64_t start_ns = world_monotonic_ns();
-        while (world_monotonic_ns() - start_ns < 500000000ull) loop_beat(rig->loop, true);
+        while (world_monotonic_ns() - start_ns < 500000000ull) loop_turn(rig->loop, true);
         for (size_t until = p->size + PART; in_time && p->size < until;) {
             ssize_t got = recv(p->fd, p->heard + p->size, until - p->size, 0);
             in_time = was_in_time(start_ns, limits.write_ms - 100);
             if (in_time) assert_true(got > 0 || (got < 0 && errno == EAGAIN));
             if (got > 0) p->size += (size_t)got;
-            loop_beat(rig->loop, true);
+            loop_turn(rig->loop, true);
         }
     }
     if (in_time) assert_int_equal(rig_hear(rig, p, 1), 1);
@@ -571,8 +571,8 @@ static void a_slow_reader_gets_everything_and_holds_little(void **state)
     enum { COUNT = 30, BYTES = 100000 };
     for (int i = 0; i < COUNT; i++)
         rig_say(rig, p, "GET /flood?bytes=100000 HTTP/1.1\r\n" H "\r\n");
-    rig_beat(rig);
-    /* 256 KiB is the mark, a socket takes some more: most requests are not begun yet. */
+    rig_turn(rig);
+    /* 256 KiB is the block, a socket takes some more: most requests are not begun yet. */
     assert_true(rig->handled < 12);
     assert_int_equal(rig_hear(rig, p, COUNT), COUNT);
     assert_int_equal(rig->handled, COUNT);
@@ -591,11 +591,11 @@ static void what_waits_to_be_sent_leaves_less_room_until_it_is(void **state)
     assert_true(http_server_has_room(rig->server, MOST));
     assert_false(http_server_has_room(rig->server, MOST + 1));
     rig_say(rig, p, "GET /flood?bytes=3000000 HTTP/1.1\r\n" H "\r\n");
-    rig_beat(rig);
+    rig_turn(rig);
     assert_false(http_server_has_room(rig->server, 1 << 20));
     assert_true(http_server_has_room(rig->server, 1000)); /* what everybody may have */
     assert_int_equal(rig_hear(rig, p, 1), 1);
-    rig_beat(rig);
+    rig_turn(rig);
     assert_true(http_server_has_room(rig->server, MOST));
     peer_close(p);
     rig_destroy(rig);
@@ -614,7 +614,7 @@ static void what_waits_behind_large_answers_is_begun_when_they_are_sent(void **s
     rig_destroy(rig);
 }
 
-/* How much a client can send in so many beats, up to `most`. */
+/* How much a client can send in so many turns, up to `most`. */
 static size_t push(struct rig *rig, struct peer *p, size_t most)
 {
     static const char bytes[64 << 10];
@@ -623,7 +623,7 @@ static size_t push(struct rig *rig, struct peer *p, size_t most)
         ssize_t sent = send(p->fd, bytes, sizeof bytes, MSG_NOSIGNAL);
         if (sent > 0) size += (size_t)sent;
         refused = sent > 0 ? 0 : refused + 1;
-        loop_beat(rig->loop, false);
+        loop_turn(rig->loop, false);
     }
     return size;
 }
@@ -636,19 +636,19 @@ static void what_comes_behind_a_body_that_has_to_wait_is_not_taken_in(void **sta
     rig_say(rig, measure, "GET /flood?bytes=200000 HTTP/1.1\r\n" H "\r\n");
     assert_int_equal(rig_hear(rig, measure, 1), 1);
     size_t head_size = measure->size - 200000;
-    say_gated(rig, measure, 0, 0);
+    say_at_barrier(rig, measure, 0, 0);
     assert_int_equal(rig_hear(rig, measure, 2), 2);
     size_t echo_size = measure->size - head_size - 200000;
 
-    /* Behind a gate, so that what is pending is known to the byte: ten below the mark. */
-    say_gated(rig, p, 1, 5);
+    /* Behind a barrier, so that what is pending is known to the byte: ten below the block. */
+    say_at_barrier(rig, p, 1, 5);
     char request[200];
     snprintf(request, sizeof request, "GET /flood?bytes=%zu HTTP/1.1\r\n" H "\r\n",
              (256 << 10) - 10 - echo_size - head_size);
     rig_say(rig, p, request);
     rig_say(rig, p,
             "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    rig_beat(rig); /* "go on" is behind the gate, too, and above the mark */
+    rig_turn(rig); /* "go on" is behind the barrier, too, and above the block */
     assert_int_equal(rig->handled, 4);
     rig_say(rig, p, "{}");
     assert_true(push(rig, p, 16 << 20) < 2 << 20);
@@ -668,8 +668,8 @@ static void nothing_is_begun_while_held(void **state)
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig), *q = rig_connect(rig);
     rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n{");
-    say_gated(rig, q, 1, 5);
-    rig_beat(rig);
+    say_at_barrier(rig, q, 1, 5);
+    rig_turn(rig);
     http_server_hold(rig->server, true);
     rig_say(rig, p, "}");
     rig_say(rig, q, "GET /things/2 HTTP/1.1\r\n" H "\r\n");
@@ -692,7 +692,7 @@ static void what_is_buffered_is_begun_when_the_hold_ends(void **state)
     struct peer *p = rig_connect(rig);
     struct http_token token = say_later(rig, p);
     rig_say(rig, p, "GET /things/2 HTTP/1.1\r\n" H "\r\nGET /things/3 HTTP/1.1\r\n" H "\r\n");
-    rig_beat(rig);
+    rig_turn(rig);
     http_server_hold(rig->server, true);
     assert_true(http_resume(rig->server, token, &done));
     assert_int_equal(heard_now(rig, p), 1);
@@ -706,12 +706,13 @@ static void a_drain_finishes_what_was_begun(void **state)
 {
     (void)state;
     struct rig *rig = rig_create();
-    struct peer *idle = rig_connect(rig), *gated = rig_connect(rig), *deferred = rig_connect(rig);
+    struct peer *idle = rig_connect(rig), *at_barrier = rig_connect(rig),
+                *deferred = rig_connect(rig);
     struct peer *half = rig_connect(rig);
-    say_gated(rig, gated, 1, 5);
+    say_at_barrier(rig, at_barrier, 1, 5);
     struct http_token token = say_later(rig, deferred);
     rig_say(rig, half, "GET /things/1 HTT");
-    rig_beat(rig);
+    rig_turn(rig);
 
     http_server_drain(rig->server);
     rig_hear_end(rig, idle);
@@ -719,13 +720,13 @@ static void a_drain_finishes_what_was_begun(void **state)
     assert_int_equal(http_server_connections(rig->server), 3);
     assert_int_equal(http_server_waiting(rig->server), 2);
     rig_say(rig, half, "P/1.1\r\n" H);
-    rig_beat(rig);
+    rig_turn(rig);
     rig_say(rig, half, "\r\n");
     rig_hear_end(rig, half);
     assert_true(heard(half, "Connection: close\r\n") && heard(half, "id=1"));
     http_server_release(rig->server, 5, 0);
-    rig_hear_end(rig, gated);
-    assert_int_equal(rig_hear(rig, gated, 1), 1);
+    rig_hear_end(rig, at_barrier);
+    assert_int_equal(rig_hear(rig, at_barrier, 1), 1);
     assert_true(http_resume(rig->server, token, &done));
     rig_hear_end(rig, deferred);
     assert_int_equal(rig_hear(rig, deferred, 1), 1);
@@ -736,7 +737,7 @@ static void a_drain_finishes_what_was_begun(void **state)
     assert_int_equal(heard_status(late), 503);
     assert_true(heard(late, "draining"));
     peer_close(idle);
-    peer_close(gated);
+    peer_close(at_barrier);
     peer_close(deferred);
     peer_close(half);
     peer_close(late);
@@ -752,7 +753,7 @@ static void send_most_of_a_body(struct rig *rig, struct peer *p, size_t bytes)
             "Content-Type: application/json\r\nContent-Length: 3000000\r\n\r\n");
     much[bytes] = '\0';
     rig_say(rig, p, much);
-    for (int i = 0; i < 20; i++) rig_beat(rig);
+    for (int i = 0; i < 20; i++) rig_turn(rig);
 }
 
 static void strangers_bodies_take_half_of_what_may_be_held(void **state)
@@ -774,7 +775,7 @@ static void strangers_bodies_take_half_of_what_may_be_held(void **state)
     rig_say(rig, small,
             "POST /size HTTP/1.1\r\n" H
             "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{");
-    rig_beat(rig);
+    rig_turn(rig);
     rig_say(rig, small, "}");
     assert_int_equal(rig_hear(rig, small, 1), 1);
     assert_int_equal(heard_status(small), 200);
@@ -792,16 +793,16 @@ static void strangers_bodies_take_half_of_what_may_be_held(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gated_reply_waits_for_its_mark),
-        cmocka_unit_test(gates_of_one_connection_open_in_order),
+        cmocka_unit_test(a_at_barrier_reply_waits_for_its_block),
+        cmocka_unit_test(barriers_of_one_connection_open_in_order),
         cmocka_unit_test(a_release_opens_only_what_was_reached),
-        cmocka_unit_test(many_gates_make_the_next_request_wait),
-        cmocka_unit_test(a_client_that_goes_away_behind_a_gate_is_forgotten),
+        cmocka_unit_test(many_barriers_make_the_next_request_wait),
+        cmocka_unit_test(a_client_that_goes_away_behind_a_barrier_is_forgotten),
         cmocka_unit_test(a_deferred_exchange_is_resumed_once),
         cmocka_unit_test(an_arena_that_was_taken_lives_until_it_is_given_back),
         cmocka_unit_test(whoever_asks_is_told_once_that_the_client_is_gone),
         cmocka_unit_test(a_broken_connection_tells_only_who_still_asks),
-        cmocka_unit_test(a_resumed_reply_may_wait_at_a_gate),
+        cmocka_unit_test(a_resumed_reply_may_wait_at_a_barrier),
         cmocka_unit_test(a_token_dies_with_its_client),
         cmocka_unit_test(a_zeroed_token_names_nobody),
         cmocka_unit_test(an_idle_client_is_let_go_silently),

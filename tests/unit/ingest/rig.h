@@ -21,7 +21,7 @@
 #include "base/check.h"
 #include "base/world.h"
 #include "pipeline/ingest/post.h"
-#include "pipeline/ingest/store.h"
+#include "store/store.h"
 #include "unit/ingest/server.h"
 
 #define EPOCH_1 "1111111111111111"

@@ -106,7 +106,7 @@ static enum err fake_bounds(void *state, uint32_t partition, uint64_t *ret_low, 
 static uint64_t fake_heard_end(void *state, uint32_t partition)
 {
     uint64_t low, high = 0;
-    fake_bounds(state, partition, &low, &high, NULL);
+    (void)fake_bounds(state, partition, &low, &high, NULL);
     return high;
 }
 
@@ -463,7 +463,7 @@ static void a_platform_that_loses_its_partition_stops_reading_it(void **state)
         r,
         "INSERT INTO consumers VALUES ('t', '0000000000000000', 1, 1); UPDATE offsets SET owner = '0000000000000000'");
     put_records(k, 11, 10);
-    /* The other never beats: after its lease the partition comes back, and
+    /* The other never heartbeats: after its lease the partition comes back, and
      * nothing is lost or doubled. */
     until(r, next_seq, 21);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE node = 'node-1'"), 20);

@@ -1,7 +1,7 @@
 /* The forms in which PostgreSQL takes many values, byte for byte. */
 #include "rig.h"
 
-#include "pipeline/ingest/copy.h"
+#include "store/copy.h"
 
 static void a_row_is_what_the_manual_says(void **state)
 {

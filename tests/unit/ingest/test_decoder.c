@@ -2,7 +2,7 @@
 #include "rig.h"
 
 #include "base/limits.h"
-#include "pipeline/ingest/decoder.h"
+#include "store/decoder.h"
 
 static void fill(struct buf *b, unsigned count)
 {

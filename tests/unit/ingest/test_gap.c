@@ -1,7 +1,7 @@
 /* Records that are given up: the stream goes on behind them, once, and somebody is named for it. */
 #include "rig.h"
 
-#include "pipeline/ingest/gap.h"
+#include "store/gap.h"
 
 static enum err give_up_by(struct rig *r, struct str key_id, uint64_t from_seq, uint64_t next_seq,
                            const char *epoch)

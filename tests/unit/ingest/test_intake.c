@@ -5,7 +5,7 @@
 
 #include "pipeline/ingest/consumer_store.h"
 #include "pipeline/ingest/intake.h"
-#include "pipeline/ingest/store_inside.h"
+#include "store/store_inside.h"
 
 #define ME "aaaaaaaaaaaaaaaa"
 #define OTHER "bbbbbbbbbbbbbbbb"
@@ -27,11 +27,12 @@ struct scene {
 /* `owner` owns the only partition. */
 static void own(struct scene *s, const char *owner)
 {
+    lease_fini(&s->lease);
     lease_init(&s->lease, owner);
     s->lease.partition_count = 1;
-    for (uint64_t beat = 0; beat < 2; beat++)
-        assert_int_equal(consumer_store_beat(s->rig->store, TOPIC, &s->lease, beat * 2 * LEASE_MS,
-                                             1, &s->rig->fault),
+    for (uint64_t heartbeat = 0; heartbeat < 2; heartbeat++)
+        assert_int_equal(consumer_store_heartbeat(s->rig->store, TOPIC, &s->lease,
+                                                  heartbeat * 2 * LEASE_MS, 1, &s->rig->fault),
                          ERR_OK);
     assert_true(lease_is_mine(&s->lease, 0));
 }
@@ -46,7 +47,11 @@ static void begin(struct scene *s, struct rig *r)
     own(s, ME);
 }
 
-static void end(struct scene *s) { buf_fini(&s->intake.run); }
+static void end(struct scene *s)
+{
+    buf_fini(&s->intake.run);
+    lease_fini(&s->lease);
+}
 
 static struct message *add(struct scene *s, const char *node, const char *epoch, uint64_t seq,
                            struct str value)
@@ -226,7 +231,8 @@ static uint64_t told_replay(struct scene *s, struct str node)
 {
     uint64_t replay = 0;
     struct audit_store *a = store_audit(s->rig->store);
-    assert_int_equal(a->ops->streams_of(a->state, node, replay_of, &replay), ERR_OK);
+    assert_int_equal(a->ops->streams_of(a->state, node, (struct str){0}, replay_of, &replay),
+                     ERR_OK);
     return replay;
 }
 
@@ -264,6 +270,58 @@ static void poison_goes_to_quarantine_and_the_rest_goes_on(void **state)
                      1);
     assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 4);
     assert_offset(&s, 6);
+    end(&s);
+}
+
+/* How many lines of an event are in a file of the log, and what follows `before` in the last one. */
+static unsigned lines_of(FILE *log, const char *event, const char *before,
+                         unsigned long *ret_number)
+{
+    char line[4096], name[64];
+    unsigned count = 0;
+    snprintf(name, sizeof name, "\"%s\"", event);
+    rewind(log);
+    while (fgets(line, sizeof line, log) != NULL) {
+        if (strstr(line, name) == NULL) continue;
+        const char *at = strstr(line, before);
+        if (at != NULL) *ret_number = strtoul(at + strlen(before), NULL, 10);
+        count++;
+    }
+    return count;
+}
+
+/* Thousands of unreadable messages: of each cause ten lines a second, and the next tells of the rest. */
+static void messages_that_nobody_can_read_do_not_fill_the_log(void **state)
+{
+    enum { UNREADABLE = 5000 };
+    static struct message messages[UNREADABLE];
+    struct scene s;
+    unsigned long held = 0;
+    begin(&s, *state);
+    int before = dup(STDERR_FILENO);
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    fflush(stderr);
+    assert_true(dup2(fileno(log), STDERR_FILENO) >= 0);
+    for (unsigned round = 0; round < 2; round++) {
+        uint64_t first = round * (uint64_t)UNREADABLE;
+        for (unsigned i = 0; i < UNREADABLE; i++)
+            messages[i] = (struct message){.offset = first + i, .value = STR("junk")};
+        struct offset_move move = {.from = first, .to = first + UNREADABLE};
+        struct message_batch batch = {
+            .messages = messages, .count = UNREADABLE, .moves = &move, .move_count = 1};
+        assert_int_equal(
+            message_intake_store(&s.intake, &batch, 5000 + round * 1000, &s.lost, &s.rig->fault),
+            ERR_OK);
+    }
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    assert_int_equal(lines_of(log, "consume_poison", "partition 0 offset 5000, 4 bytes: ", &held),
+                     20);
+    assert_int_equal(lines_of(log, "ingest_quarantined", "seq 5000; ", &held), 20);
+    assert_int_equal(held, UNREADABLE - LOG_RATE_LINES);
+    assert_int_equal(rig_number(s.rig, "SELECT row_count FROM quarantine_size"), 2 * UNREADABLE);
+    fclose(log);
     end(&s);
 }
 
@@ -446,9 +504,10 @@ static void who_leaves_frees_its_partitions_at_once(void **state)
     begin(&s, *state);
     assert_int_equal(consumer_store_leave(s.rig->store, TOPIC, &s.lease, &s.rig->fault), ERR_OK);
     assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM consumers"), 0);
+    lease_fini(&s.lease);
     lease_init(&s.lease, OTHER);
     s.lease.partition_count = 1;
-    assert_int_equal(consumer_store_beat(s.rig->store, TOPIC, &s.lease, 1, 1, &s.rig->fault),
+    assert_int_equal(consumer_store_heartbeat(s.rig->store, TOPIC, &s.lease, 1, 1, &s.rig->fault),
                      ERR_OK);
     assert_true(lease_is_mine(&s.lease, 0));
     end(&s);
@@ -468,6 +527,33 @@ static void who_leaves_takes_nobody_else_along(void **state)
     end(&s);
 }
 
+/* Seventy that were killed: one of them owned a partition that is not there any more. */
+static void rows_of_the_dead_end_by_time(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    for (unsigned i = 0; i < 70; i++) {
+        char sql[200];
+        snprintf(
+            sql, sizeof sql,
+            "INSERT INTO consumers (topic, owner, beat, seen_at) VALUES ('t', '%016u', 1, %llu)", i,
+            (unsigned long long)world_now_ms());
+        rig_sql(s.rig, sql);
+    }
+    rig_sql(s.rig, "INSERT INTO offsets (topic, partition, next_offset, owner, updated_at)"
+                   " VALUES ('t', 5, 0, '0000000000000003', 1)");
+    rig_sql(s.rig, "INSERT INTO consumers (topic, owner, beat, seen_at) VALUES ('old', '" OTHER
+                   "', 1, 1)");
+    for (uint64_t n = 0; n < 3; n++)
+        assert_int_equal(consumer_store_heartbeat(s.rig->store, TOPIC, &s.lease,
+                                                  100000 + n * (LEASE_MS - 1), world_now_ms(),
+                                                  &s.rig->fault),
+                         ERR_OK);
+    assert_true(lease_is_mine(&s.lease, 0));
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM consumers"), 1);
+    end(&s);
+}
+
 static void another_topics_platforms_and_partitions_do_not_count(void **state)
 {
     struct scene s;
@@ -476,7 +562,7 @@ static void another_topics_platforms_and_partitions_do_not_count(void **state)
                    " VALUES ('u', 0, 7, '" OTHER "', 1)");
     rig_sql(s.rig, "INSERT INTO consumers (topic, owner, beat, seen_at)"
                    " VALUES ('u', '" OTHER "', 1, 1)");
-    assert_int_equal(consumer_store_beat(s.rig->store, TOPIC, &s.lease, 1, 1, &s.rig->fault),
+    assert_int_equal(consumer_store_heartbeat(s.rig->store, TOPIC, &s.lease, 1, 1, &s.rig->fault),
                      ERR_OK);
     assert_int_equal(s.lease.member_count, 1);
     assert_true(lease_is_mine(&s.lease, 0));
@@ -527,6 +613,7 @@ int main(int argc, char **argv)
         TEST(what_does_not_follow_ends_the_run),
         TEST(a_replay_is_told_until_the_stream_moves_on),
         TEST(poison_goes_to_quarantine_and_the_rest_goes_on),
+        TEST(messages_that_nobody_can_read_do_not_fill_the_log),
         TEST(what_a_newer_engine_records_holds_up_nobody_in_a_topic),
         TEST(other_bytes_under_a_known_place_are_a_clash),
         TEST(another_history_is_kept_aside_and_the_true_one_goes_on),
@@ -538,6 +625,7 @@ int main(int argc, char **argv)
         TEST(all_streams_of_a_partition_can_be_asked_for),
         TEST(who_leaves_frees_its_partitions_at_once),
         TEST(who_leaves_takes_nobody_else_along),
+        TEST(rows_of_the_dead_end_by_time),
         TEST(another_topics_platforms_and_partitions_do_not_count),
     };
     const struct CMUnitTest on_a_file[] = {

@@ -2,8 +2,8 @@
 #include "rig.h"
 
 #include "base/time.h"
-#include "pipeline/ingest/key_store.h"
-#include "pipeline/ingest/store_inside.h"
+#include "store/key_store.h"
+#include "store/store_inside.h"
 
 static enum err begin(struct rig *r, struct str key_id)
 {

@@ -1,7 +1,7 @@
 /* What people post: one event, an array, NDJSON; all or nothing, once. */
 #include "rig.h"
 
-#include "pipeline/ingest/event_key.h"
+#include "store/event_key.h"
 
 #define EVENT_OF(tenant, id, more)                                                                 \
     "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"" tenant                       \

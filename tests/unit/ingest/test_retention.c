@@ -2,9 +2,9 @@
 #include "rig.h"
 
 #include "base/time.h"
-#include "pipeline/ingest/key_store.h"
-#include "pipeline/ingest/retention.h"
-#include "pipeline/ingest/store_inside.h"
+#include "store/key_store.h"
+#include "store/retention.h"
+#include "store/store_inside.h"
 
 #define DAY 86400000ull
 #define DAY_100 (100 * DAY) /* 1970-04-11 */

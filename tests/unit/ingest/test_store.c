@@ -1,10 +1,10 @@
 /* The store as a file: its schema, its identity, and who may open it. */
 #include "rig.h"
 
-#include "pipeline/ingest/bundle.h"
-#include "pipeline/ingest/event_key.h"
-#include "pipeline/ingest/schema.h"
-#include "pipeline/ingest/store_inside.h"
+#include "store/bundle.h"
+#include "store/event_key.h"
+#include "store/schema.h"
+#include "store/store_inside.h"
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -138,7 +138,9 @@ static void a_released_step_is_never_edited(void **state)
     static const char released[SCHEMA_NEWEST][2][9] = {
         {"11c82942", "b2b469df"}, {"8369bbb9", "e3b0c442"}, {"600ee500", "e3b0c442"},
         {"b96c302f", "6d98bcfa"}, {"39858e0a", "dcf39b2b"}, {"39c5cf8e", "cc196215"},
-        {"3a2d7f77", "0111a5bc"}, {"58012a35", "8375f160"},
+        {"3a2d7f77", "0111a5bc"}, {"58012a35", "8375f160"}, {"3f84c3f4", "34d86c0b"},
+        {"71ef7488", "4c532bd5"}, {"180c3aaa", "09283d45"}, {"63622c2c", "7d9b974b"},
+        {"efea1296", "51d9cbbe"}, {"9b06b0d0", "216b7269"},
     };
     for (size_t i = 0; i < 2 * SCHEMA_NEWEST; i++) {
         const struct schema_step *step = &(i % 2 == 0 ? schema_sqlite : schema_postgres)[i / 2];
@@ -283,7 +285,7 @@ static void become_newer(struct rig *r)
 static void become_ours(struct rig *r)
 {
     rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99"
-                               : "PRAGMA user_version = 8");
+                               : "PRAGMA user_version = 14");
 }
 
 static void a_store_of_a_newer_program_is_refused(void **state)
@@ -302,10 +304,10 @@ static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_mor
 {
     struct rig *r = *state;
     static const char told[] =
-        "it has schema 99 now, and this program knows 8: a newer one has changed it";
+        "it has schema 99 now, and this program knows 14: a newer program has changed it";
     char bytes[4096];
     struct buf out = buf_over(bytes, sizeof bytes);
-    uint64_t revision;
+    struct revision revision;
     become_newer(r);
     fill_batch(r, NOTHING_BEFORE, 1, 3);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_STORE_UNAVAILABLE);
@@ -324,14 +326,21 @@ static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_mor
 
 /* The store as it was before step 7. */
 static const char sqlite_before_7[] =
+    "DROP TABLE sessions; DROP TABLE notices; DROP TABLE announced;"
+    "DROP INDEX minutes_last; DROP TABLE quarantine_size;"
     "DROP INDEX records_event_key; CREATE UNIQUE INDEX records_event_id ON records (event_id);"
-    "PRAGMA user_version = 6";
+    "DROP TABLE revisions; ALTER TABLE followers DROP COLUMN history_id;"
+    "ALTER TABLE store DROP COLUMN history_id; PRAGMA user_version = 6";
 static const char postgres_before_7[] =
+    "DROP VIEW events;"
     "ALTER TABLE identities RENAME TO ids; ALTER TABLE ids RENAME event_key TO event_id;"
     "ALTER INDEX identities_event_key RENAME TO ids_event_id; ALTER INDEX identities_source RENAME TO ids_source;"
     "ALTER INDEX identities_trace RENAME TO ids_trace;"
     "UPDATE ids SET event_id = records.event_id FROM records WHERE records.id = ids.id AND records.event_id <> ids.event_id;"
-    "DELETE FROM schema_version WHERE version >= 7";
+    "DROP TABLE sessions; DROP TABLE notices; DROP TABLE announced;"
+    "DROP INDEX minutes_last; DROP TABLE quarantine_size;"
+    "DROP TABLE revisions; ALTER TABLE followers DROP COLUMN history_id;"
+    "ALTER TABLE store DROP COLUMN history_id; DELETE FROM schema_version WHERE version >= 7";
 
 #define OURS "evt_01JD0000000000000000000000"
 
@@ -397,7 +406,7 @@ static void *open_store(void *rig)
 {
     struct rig *r = rig;
     r->fault = (struct fault){0};
-    store_open(r->path, true, &r->store, &r->fault);
+    (void)store_open(r->path, true, &r->store, &r->fault);
     return NULL;
 }
 
@@ -482,12 +491,17 @@ static void a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows
     rig_sql(r, sqlite_before_7);
     rig_sql(
         r,
+        "INSERT INTO quarantine (created_at, reason, node, journal, epoch, seq, digest, event)"
+        " VALUES (1, 'clash', 'n', '0', 'e', 1, 'd', 'abc'), (1, 'clash', 'n', '0', 'e', 2, 'd', 'de')");
+    rig_sql(
+        r,
         "DROP TABLE consumers; DROP TABLE offsets; DROP TABLE replays; DROP TABLE horizon;"
         "DROP TABLE dropped; DROP TABLE followers; ALTER TABLE policies DROP COLUMN directory; PRAGMA user_version = 1");
     rig_open(r);
     assert_int_equal(rig_number(r, "PRAGMA user_version"), SCHEMA_NEWEST);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 4);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM replays"), 0);
+    assert_int_equal(rig_number(r, "SELECT row_count * 1000 + bytes FROM quarantine_size"), 2005);
 }
 
 /* Or each event that comes again would have the whole table read. */
@@ -523,13 +537,13 @@ static void readers_go_on_while_somebody_writes(void **state)
 {
     struct rig *r = *state;
     struct store *reader, *second;
-    uint64_t revision;
+    struct revision revision;
     assert_int_equal(store_open(r->path, false, &reader, &r->fault), ERR_OK);
     assert_int_equal(store_open(r->path, true, &second, &r->fault), ERR_OK);
     struct audit_store *audit = store_audit(r->store);
     assert_int_equal(audit->ops->begin(audit->state), ERR_OK);
     assert_int_equal(store_revision(reader, &revision, &r->fault), ERR_OK);
-    assert_int_equal(revision, 1);
+    assert_int_equal(revision.number, 1);
     audit->ops->rollback(audit->state);
     struct audit_store *its = store_audit(second);
     assert_int_equal(its->ops->begin(its->state), ERR_OK);
@@ -576,7 +590,7 @@ static void a_primary_that_is_none_any_more_is_left(void **state)
     assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
     assert_int_not_equal(
         database_execute(r->store->database, "SELECT 1 FROM of_this_connection", NULL), ERR_OK);
-    store_end(r->store, ERR_IO, &r->fault);
+    (void)store_end(r->store, ERR_IO, &r->fault);
 }
 
 /* How many of this process's open files are SQLite's temporary ones, in this folder. */

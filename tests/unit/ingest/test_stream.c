@@ -1,7 +1,8 @@
 /* Engine streams: order, overlap, clashes, epochs; rows and position in one transaction. */
 #include "rig.h"
 
-#include "pipeline/ingest/store_inside.h"
+#include "base/limits.h"
+#include "store/store_inside.h"
 
 #include <sys/resource.h>
 
@@ -107,7 +108,7 @@ static void what_is_no_event_is_quarantined_and_the_stream_goes_on(void **state)
 {
     struct rig *r = *state;
     fill_batch(r, NOTHING_BEFORE, 1, 1);
-    buf_put_literal(&r->body, "{this is not json\n\n");
+    buf_put_literal(&r->body, "{this is not json\n[]\n");
     buf_put(&r->body, str_of("\xff\x00\xfe\n", 4));
     put_event(&r->body, 2, "default");
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
@@ -119,6 +120,60 @@ static void what_is_no_event_is_quarantined_and_the_stream_goes_on(void **state)
     /* Again, they are what they were. */
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     assert_result(r, 0, 6, 0, 7);
+}
+
+/* As a stranger sends them: each refusal names the line, and leaves nothing. */
+static void lines_without_end_are_refused_with_the_lines_number(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 1);
+    buf_put_literal(&r->body, "\n");
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_BAD_VALUE);
+    assert_non_null(strstr(r->fault.text, "line 3: is empty"));
+    buf_clear(&r->body);
+    for (size_t i = 0; i < LIMIT_INGEST_BODY_BYTES; i++) buf_put_byte(&r->body, '\n');
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_BAD_VALUE);
+    assert_non_null(strstr(r->fault.text, "line 1: is empty"));
+    fill_batch(r, NOTHING_BEFORE, 1, LIMIT_INGEST_LINES);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OUT_OF_RANGE);
+    assert_non_null(strstr(r->fault.text, "line 4097: a batch has at most 4096 lines"));
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM streams"), 0);
+    fill_batch(r, NOTHING_BEFORE, 1, LIMIT_INGEST_LINES - 1);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+}
+
+static void put_wrong_lines(struct rig *r, unsigned count)
+{
+    fill_batch(r, NOTHING_BEFORE, 1, 1);
+    for (unsigned i = 0; i < count; i++) buf_put_literal(&r->body, "{}\n");
+}
+
+static void wrong_lines_are_quarantined_up_to_a_number(void **state)
+{
+    struct rig *r = *state;
+    put_wrong_lines(r, LIMIT_INGEST_WRONG_LINES + 1);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OUT_OF_RANGE);
+    assert_non_null(strstr(r->fault.text, "line 1027: more than 1024 lines"));
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 0);
+    put_wrong_lines(r, LIMIT_INGEST_WRONG_LINES);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_int_equal(r->result.invalid, LIMIT_INGEST_WRONG_LINES);
+    assert_int_equal(rig_number(r, "SELECT row_count FROM quarantine_size"),
+                     LIMIT_INGEST_WRONG_LINES);
+    assert_int_equal(rig_number(r, "SELECT bytes FROM quarantine_size"),
+                     2 * LIMIT_INGEST_WRONG_LINES);
+    /* The same of what contradicts what is stored, also where the store tells of it in the end. */
+    fill_batch(r, NULL, 5000, LIMIT_INGEST_WRONG_LINES + 2);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OUT_OF_RANGE);
+    fill_batch(r, NULL, 20000, 1026);
+    assert_int_equal(send(r, EPOCH_1, 1027), ERR_OK);
+    rig_sql(r, "UPDATE streams SET next_seq = 1027");
+    fill_batch(r, NULL, 30000, 1026);
+    assert_int_equal(send(r, EPOCH_1, 1027), ERR_OUT_OF_RANGE);
+    assert_non_null(strstr(r->fault.text, "contradict"));
 }
 
 static void a_new_epoch_must_name_the_stored_one_and_its_last_record(void **state)
@@ -335,7 +390,7 @@ static void no_savepoint_is_left_behind(void **state)
         assert_int_equal(r->result.clashes, first_n == 1 ? 3 : 0);
         assert_int_not_equal(database_execute(r->store->database, "RELEASE before_ids", NULL),
                              ERR_OK);
-        store_end(r->store, ERR_IO, &r->fault);
+        (void)store_end(r->store, ERR_IO, &r->fault);
     }
 }
 
@@ -400,7 +455,7 @@ static void a_long_batch_that_is_rolled_back_leaves_nothing(void **state)
         ERR_OK);
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
     begin_long(r);
-    store_end(r->store, ERR_IO, &r->fault);
+    (void)store_end(r->store, ERR_IO, &r->fault);
     assert_int_equal(
         rig_number(r, "SELECT (SELECT count(*) FROM identities) + (SELECT count(*) FROM records)"),
         0);
@@ -429,7 +484,7 @@ static void what_is_taken_in_a_long_batch_is_left_out_alone(void **state)
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     assert_result(r, LONG + 1 - 2, 0, 2, LONG + 2);
     rig_sql(r, "UPDATE streams SET next_seq = next_seq - 2"); /* two places are taken as well */
-    fill_batch(r, NULL, 10001, LONG / 2);
+    fill_batch(r, NULL, 10001, LONG / 4);
     buf_put_literal(&r->body, "{this is not json\n");
     for (unsigned n = 0; n < LONG; n++) {
         put_event(&r->body, n == 9 ? 7 : 20000 + n, "default"); /* event 7 is there */
@@ -437,11 +492,11 @@ static void what_is_taken_in_a_long_batch_is_left_out_alone(void **state)
     }
     assert_int_equal(send(r, EPOCH_1, LONG), ERR_OK);
     assert_int_equal(r->result.invalid, 1);
-    assert_result(r, LONG / 2 - 2 + LONG - 1, 0, 3, LONG + LONG / 2 + 1 + LONG);
+    assert_result(r, LONG / 4 - 2 + LONG - 1, 0, 3, LONG + LONG / 4 + 1 + LONG);
     assert_int_equal(
         rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'event_id clash'"), 5);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"),
-                     2 + LONG + 1 - 2 + LONG / 2 - 2 + LONG - 1);
+                     2 + LONG + 1 - 2 + LONG / 4 - 2 + LONG - 1);
     assert_int_equal(rig_number(r, "SELECT count(DISTINCT event_id) = count(*) FROM records"), 1);
     assert_int_equal(rig_number(r, "SELECT count(DISTINCT seq) = count(seq) FROM records"), 1);
 }
@@ -612,15 +667,15 @@ static void a_disk_that_fails_refuses_the_batch_and_recovers(void **state)
     small = before;
     small.rlim_cur = 400 << 10;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    fill_batch(r, NULL, 10, 5000);
+    fill_batch(r, NULL, 10, 4000);
     enum err err = send(r, EPOCH_1, 5);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_true(err == ERR_IO || err == ERR_NO_SPACE);
     assert_result(r, 0, 0, 0, 5);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 4);
     assert_int_equal(send(r, EPOCH_1, 5), ERR_OK);
-    assert_result(r, 5000, 0, 0, 5005);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 5004);
+    assert_result(r, 4000, 0, 0, 4005);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 4004);
 }
 
 /* The child is killed somewhere within its batches; afterwards position and rows must agree. */
@@ -672,6 +727,8 @@ int main(void)
         TEST(other_bytes_at_a_stored_place_are_a_clash_that_stops_nothing),
         TEST(what_a_newer_engine_records_waits_there_for_a_newer_platform),
         TEST(what_is_no_event_is_quarantined_and_the_stream_goes_on),
+        TEST(lines_without_end_are_refused_with_the_lines_number),
+        TEST(wrong_lines_are_quarantined_up_to_a_number),
         TEST(a_new_epoch_must_name_the_stored_one_and_its_last_record),
         TEST(the_tail_of_the_old_epoch_may_come_again),
         TEST(a_tail_and_the_new_epochs_start_may_be_one_batch),

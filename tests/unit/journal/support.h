@@ -109,11 +109,17 @@ static inline void rig_append_size(struct rig *r, size_t size)
 static inline void rig_write(struct rig *r)
 {
     journal_seal(rig_producer(r));
-    assert_true(scribe_write_step(&r->journal->scribe, TEST_NOW));
+    assert_true(journal_writer_write_step(&r->journal->journal_writer, TEST_NOW));
 }
 
-static inline void rig_sync(struct rig *r) { assert_true(scribe_sync_step(&r->journal->scribe)); }
-static inline void rig_keep(struct rig *r) { scribe_keep_step(&r->journal->scribe, TEST_NOW); }
+static inline void rig_sync(struct rig *r)
+{
+    assert_true(journal_writer_sync_step(&r->journal->journal_writer));
+}
+static inline void rig_keep(struct rig *r)
+{
+    journal_writer_keep_step(&r->journal->journal_writer, TEST_NOW);
+}
 
 /* One record in a frame of its own, durable. */
 static inline void rig_put(struct rig *r, const char *text)

@@ -57,7 +57,7 @@ static void a_cursor_begins_anywhere(void **state)
         rig_append(r, "c", true);
         rig_write(r);
         rig_sync(r);
-        if (i == 4) scribe_claim_step(&r->journal->scribe, TEST_NOW);
+        if (i == 4) journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW);
     }
     for (uint64_t seq = 1; seq <= 30; seq++) {
         struct reading g = begin(r, seq);
@@ -84,7 +84,7 @@ static void a_cursor_begins_anywhere(void **state)
 
 static void fill(struct rig *r, uint64_t until_segment)
 {
-    while (r->journal->scribe.tail.segment < until_segment) {
+    while (r->journal->journal_writer.tail.segment < until_segment) {
         rig_append_size(r, 20000);
         rig_append_size(r, 60000);
         rig_write(r);
@@ -226,14 +226,14 @@ static void a_cursor_leaves_a_segment_that_is_full_to_its_last_byte(void **state
     rig_keep(r);
     struct reading g = begin(r, 1);
     for (uint64_t seq = 1; seq <= FRAMES + 1; seq++) {
-        assert_true(r->journal->scribe.tail.segment == 1);
+        assert_true(r->journal->journal_writer.tail.segment == 1);
         rig_append_size(r, RECORD);
         rig_write(r);
         rig_sync(r);
         assert_int_equal(next(&g), ERR_OK);
         assert_int_equal(g.record.seq, seq);
     }
-    assert_true(r->journal->scribe.tail.segment == 2);
+    assert_true(r->journal->journal_writer.tail.segment == 2);
     journal_cursor_close(g.cursor);
     rig_destroy(r);
 }
@@ -317,7 +317,7 @@ static void who_keeps_up_reads_nothing_from_the_disk(void **state)
     struct rig *r = rig_create_with_segments(LARGE_SEGMENT);
     struct reading first = begin(r, 2), second = begin(r, 2);
     uint64_t apart = CURSOR_DISTANCE_BYTES / frame_of(ALONE) - 1;
-    for (uint64_t i = 0; r->journal->scribe.tail.segment < 4; i++) {
+    for (uint64_t i = 0; r->journal->journal_writer.tail.segment < 4; i++) {
         put_alone(r);
         assert_int_equal(follow(&first), 0);
         if (i % apart == 0) assert_int_equal(follow(&second), 0);
@@ -350,8 +350,9 @@ static void what_is_let_go_lies_well_behind_the_cursor(void **state)
 {
     (void)state;
     struct rig *r = rig_create_with_segments(LARGE_SEGMENT);
-    uint64_t at = r->journal->scribe.tail.offset;
-    while (r->journal->scribe.tail.offset + 2 * frame_of(ALONE) < LARGE_SEGMENT) put_alone(r);
+    uint64_t at = r->journal->journal_writer.tail.offset;
+    while (r->journal->journal_writer.tail.offset + 2 * frame_of(ALONE) < LARGE_SEGMENT)
+        put_alone(r);
     note_drops_of(r);
     struct reading g = begin(r, 2);
     while (next(&g) == ERR_OK) { /* the frame at `at`: what is before it was given */
@@ -360,7 +361,7 @@ static void what_is_let_go_lies_well_behind_the_cursor(void **state)
         assert_true(gone < drops.last_until + CURSOR_DROP_BYTES);
         at += frame_of(ALONE);
     }
-    assert_int_equal(at, r->journal->scribe.tail.offset);
+    assert_int_equal(at, r->journal->journal_writer.tail.offset);
     assert_in_range(drops.count, 8, 16);
     journal_cursor_close(g.cursor);
     rig_destroy(r);
@@ -373,7 +374,7 @@ static void who_lags_lets_go_of_whole_segments_too(void **state)
     struct rig *r = rig_create();
     fill(r, 4);
     note_drops_of(r);
-    uint64_t used = shelf_used(&r->journal->scribe.shelf, 2);
+    uint64_t used = shelf_used(&r->journal->journal_writer.shelf, 2);
     struct reading g = begin(r, 1);
     assert_true(follow(&g) > 0); /* it is all there, on the disk */
     assert_int_equal(drops.count, 2);
@@ -391,7 +392,7 @@ static void each_segment_is_let_go_while_it_is_followed(void **state)
     struct reading g = begin(r, 2);
     for (uint64_t segment = 1; segment <= 3; segment++) {
         drops.count = 0;
-        while (r->journal->scribe.tail.segment == segment) {
+        while (r->journal->journal_writer.tail.segment == segment) {
             put_alone(r);
             follow(&g);
         }

@@ -177,7 +177,7 @@ static void wait_durable(struct world *w, unsigned producer, uint64_t mark)
 {
     for (;;) {
         uint64_t written, durable;
-        journal_marks(journal_producer(w->journal, producer), &written, &durable);
+        journal_progress(journal_producer(w->journal, producer), &written, &durable);
         if (durable >= mark) return;
         sem_wait(&w->rung[producer]); /* would wait for ever if a ring were lost */
     }
@@ -191,7 +191,7 @@ static void every_wait_for_durable_ends(void **state)
     for (uint64_t serial = 0; serial < 200; serial++) {
         append(&job, serial, true);
         journal_seal(journal_producer(w->journal, 0));
-        wait_durable(w, 0, journal_mark(journal_producer(w->journal, 0)));
+        wait_durable(w, 0, journal_block(journal_producer(w->journal, 0)));
         assert_int_equal(journal_durable_seq(w->journal), serial + 1);
     }
     close_world(w);

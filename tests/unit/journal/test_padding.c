@@ -22,7 +22,7 @@ static void note_writes_of(struct rig *r)
 static void to_second_segment(struct rig *r)
 {
     rig_keep(r);
-    while (r->journal->scribe.tail.segment == 1) {
+    while (r->journal->journal_writer.tail.segment == 1) {
         rig_append_size(r, 60000);
         rig_write(r);
         rig_sync(r);
@@ -34,31 +34,31 @@ static void a_frame_is_padded_only_where_nothing_was_written(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    const uint64_t small = SCRIBE_PAD_BYTES / 512;
-    uint64_t *tail = &r->journal->scribe.tail.offset;
+    const uint64_t small = JOURNAL_WRITER_PAD_BYTES / 512;
+    uint64_t *tail = &r->journal->journal_writer.tail.offset;
     note_writes_of(r);
     for (uint64_t i = 0; i < 2 * small + 1; i++) {
         rig_append(r, "of 512 bytes with its header", true);
         rig_write(r);
-        assert_int_equal(writes.last, i % small == 0 ? SCRIBE_PAD_BYTES : 512);
+        assert_int_equal(writes.last, i % small == 0 ? JOURNAL_WRITER_PAD_BYTES : 512);
         rig_sync(r);
     }
-    assert_int_equal(*tail, 2 * SCRIBE_PAD_BYTES + 512);
-    rig_append_size(r, SCRIBE_PAD_BYTES - 512); /* into the next piece */
+    assert_int_equal(*tail, 2 * JOURNAL_WRITER_PAD_BYTES + 512);
+    rig_append_size(r, JOURNAL_WRITER_PAD_BYTES - 512); /* into the next piece */
     rig_write(r);
-    assert_int_equal(writes.last, 2 * SCRIBE_PAD_BYTES - 512);
-    rig_append_size(r, 4 * SCRIBE_PAD_BYTES - *tail - 512); /* to the end of that */
+    assert_int_equal(writes.last, 2 * JOURNAL_WRITER_PAD_BYTES - 512);
+    rig_append_size(r, 4 * JOURNAL_WRITER_PAD_BYTES - *tail - 512); /* to the end of that */
     rig_write(r);
-    assert_int_equal(*tail, 4 * SCRIBE_PAD_BYTES);
-    assert_true(writes.last < SCRIBE_PAD_BYTES);
+    assert_int_equal(*tail, 4 * JOURNAL_WRITER_PAD_BYTES);
+    assert_true(writes.last < JOURNAL_WRITER_PAD_BYTES);
     rig_sync(r);
-    assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW));
-    assert_int_equal(writes.last, SCRIBE_PAD_BYTES);
+    assert_true(journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW));
+    assert_int_equal(writes.last, JOURNAL_WRITER_PAD_BYTES);
     for (unsigned i = 0; i < 4; i++) rig_append_size(r, 60000);
     rig_append_size(r, FRAME_BODY_BYTES - 4 * 60000 - 5 * FRAME_RECORD_HEADER_BYTES);
     rig_write(r); /* the largest frame there is, and padded all the same */
-    assert_int_equal(*tail, 4 * SCRIBE_PAD_BYTES + 512 + FRAME_BYTES);
-    assert_int_equal(writes.last, FRAME_BYTES + SCRIBE_PAD_BYTES - 512);
+    assert_int_equal(*tail, 4 * JOURNAL_WRITER_PAD_BYTES + 512 + FRAME_BYTES);
+    assert_int_equal(writes.last, FRAME_BYTES + JOURNAL_WRITER_PAD_BYTES - 512);
     rig_destroy(r);
 }
 
@@ -68,24 +68,27 @@ static void no_write_waits_for_a_page_to_be_read(void **state)
     struct rig *r = rig_create();
     to_second_segment(r); /* nothing of it has been read */
     uint64_t before = r->counts.pages_read;
-    for (size_t n = 0; r->journal->scribe.tail.segment < 4; n++) {
+    for (size_t n = 0; r->journal->journal_writer.tail.segment < 4; n++) {
         rig_append_size(r, 1 + n * 7919 % 9000);
         if (n % 5 == 0) rig_append_size(r, 60000);
         rig_write(r);
         rig_sync(r);
-        if (n % 7 == 0) assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW));
+        if (n % 7 == 0)
+            assert_true(journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW));
         rig_keep(r);
     }
     assert_int_equal(r->counts.pages_read, before);
 
-    while (r->journal->scribe.tail.offset % SCRIBE_PAD_BYTES > SCRIBE_PAD_BYTES / 2)
+    while (r->journal->journal_writer.tail.offset % JOURNAL_WRITER_PAD_BYTES >
+           JOURNAL_WRITER_PAD_BYTES / 2)
         rig_put(r, "to where most of a piece is left");
-    assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW)); /* the next life need not */
+    assert_true(journal_writer_claim_step(&r->journal->journal_writer,
+                                          TEST_NOW)); /* the next life need not */
     rig_sync(r);
     rig_die(r, true);
     assert_int_equal(rig_open(r), ERR_OK);
     /* What recovery read to look at it is there by chance. */
-    struct scribe_file *current = &r->journal->scribe.current;
+    struct journal_writer_file *current = &r->journal->journal_writer.current;
     r->options.disk->uncache(r->options.disk->state, current->file, current->bytes);
     before = r->counts.pages_read;
     for (size_t n = 0; n < 200; n++) {
@@ -103,13 +106,13 @@ static void behind_the_tail_are_zeros_and_before_it_whole_frames(void **state)
     struct rig *r = rig_create();
     static const char zeros[TEST_SEGMENT];
     uint64_t records = 0, size;
-    for (size_t n = 0; r->journal->scribe.tail.offset < TEST_SEGMENT / 2; n++) {
+    for (size_t n = 0; r->journal->journal_writer.tail.offset < TEST_SEGMENT / 2; n++) {
         rig_append_size(r, n % LIMIT_BLOCKS == 0 ? 20000 : 1 + n * 7919 % 3000);
         rig_write(r);
         if (n % 3 == 0) rig_sync(r);
-        if (n % 3 == 1) scribe_claim_step(&r->journal->scribe, TEST_NOW);
+        if (n % 3 == 1) journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW);
         records++;
-        uint64_t tail = r->journal->scribe.tail.offset;
+        uint64_t tail = r->journal->journal_writer.tail.offset;
         const char *bytes = sim_disk_bytes(r->disk, test_first_segment, &size);
         assert_memory_equal(bytes + tail, zeros, size - tail);
     }
@@ -132,7 +135,7 @@ static void no_padding_goes_beyond_the_end_of_a_segment(void **state)
     r->options.segment_bytes = TEST_SEGMENT + 4096;
     assert_int_equal(rig_open(r), ERR_OK);
     rig_keep(r);
-    struct scribe *s = &r->journal->scribe;
+    struct journal_writer *s = &r->journal->journal_writer;
     assert_int_equal(s->tail.segment_bytes, TEST_SEGMENT + 4096);
     note_writes_of(r);
     while (s->tail.offset + 60000 < s->tail.segment_bytes) {

@@ -86,15 +86,144 @@ static void nothing_that_was_read_stays_where_frames_will_be_written(void **stat
     for (unsigned i = 0; i < 5; i++) rig_append_size(r, 50000);
     rig_write(r);
     rig_sync(r);
-    assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW)); /* the next life need not */
+    assert_true(journal_writer_claim_step(&r->journal->journal_writer,
+                                          TEST_NOW)); /* the next life need not */
     rig_sync(r);
-    uint64_t tail = r->journal->scribe.tail.offset;
+    uint64_t tail = r->journal->journal_writer.tail.offset;
     rig_die(r, false);
     assert_int_equal(rig_open(r), ERR_OK);
     assert_int_equal(r->replayed, 5);
-    assert_int_equal(r->journal->scribe.tail.offset, tail);
+    assert_int_equal(r->journal->journal_writer.tail.offset, tail);
     assert_false(is_cached(r, test_first_segment, tail + 8192));
     assert_false(is_cached(r, test_second_segment, 0)); /* the spare of the life before */
+    rig_destroy(r);
+}
+
+/* A disk loses 4 KiB at once: what lies in them, and what tells that it was there. */
+static bool is_seen(struct rig *r, const char *name, uint64_t block)
+{
+    static const char nothing[FRAME_BLOCK_BYTES];
+    struct rig copy = {.options = r->options, .disk = sim_disk_copy(r->disk)};
+    copy.options.disk = sim_disk_door(copy.disk);
+    assert_true(
+        sim_disk_damage(copy.disk, name, block * FRAME_BLOCK_BYTES, nothing, sizeof nothing));
+    uint64_t promised = journal_durable_seq(r->journal);
+    bool seen = rig_open(&copy) == ERR_CORRUPT || copy.replayed == promised;
+    journal_abandon(copy.journal);
+    sim_disk_destroy(copy.disk);
+    return seen;
+}
+
+static void a_lost_block_that_holds_the_last_records_is_seen(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 40; i++) {
+        struct rig *r = rig_create();
+        /* small frames side by side, and one that ends at, before or behind the end of a block */
+        for (unsigned k = 0; k < i % 9; k++) rig_put(r, "small");
+        rig_append_size(r, 100 + i * 450);
+        rig_write(r);
+        rig_sync(r);
+        journal_writer_claim_step(&r->journal->journal_writer,
+                                  TEST_NOW); /* as a second later, or at the end */
+        journal_writer_sync_step(&r->journal->journal_writer);
+        assert_false(journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW));
+        uint64_t blocks = r->journal->journal_writer.tail.offset / FRAME_BLOCK_BYTES + 1;
+        for (uint64_t at = 0; at < blocks; at++) assert_true(is_seen(r, test_first_segment, at));
+        rig_destroy(r);
+    }
+}
+
+/* Nothing told of those that filled a segment to its last sector. */
+static void records_at_the_very_end_of_a_segment_are_told_of_in_the_next(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    while (TEST_SEGMENT - r->journal->journal_writer.tail.offset > 60000) {
+        rig_append_size(r, 40000);
+        rig_write(r);
+        rig_sync(r);
+        rig_keep(r);
+    }
+    uint64_t left = TEST_SEGMENT - r->journal->journal_writer.tail.offset;
+    rig_append_size(r, (size_t)left - FRAME_HEADER_BYTES - FRAME_RECORD_HEADER_BYTES);
+    rig_write(r);
+    rig_sync(r);
+    assert_int_equal(r->journal->journal_writer.tail.offset, TEST_SEGMENT);
+    assert_true(journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW));
+    journal_writer_sync_step(&r->journal->journal_writer);
+    assert_int_equal(r->journal->journal_writer.tail.segment, 2);
+    assert_true(is_seen(r, test_first_segment, TEST_SEGMENT / FRAME_BLOCK_BYTES - 1));
+    uint64_t written = journal_written_seq(r->journal);
+    rig_die(r, false);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, written);
+    rig_destroy(r);
+}
+
+static _Atomic bool stop_now;
+
+static enum err take_and_stop(void *context, const struct journal_record *record)
+{
+    atomic_store(&stop_now, true);
+    return rig_take(context, record);
+}
+
+static void an_opening_that_is_given_up_ends_between_two_frames(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    for (unsigned i = 0; i < 5; i++) rig_put(r, "one");
+    rig_die(r, false);
+    r->options.given_up = &stop_now;
+    r->replayed = 0;
+    atomic_store(&stop_now, false);
+    assert_int_equal(journal_open_driven(&r->options, test_epoch, TEST_NOW, take_and_stop, r,
+                                         &r->journal, &r->report, &r->fault),
+                     ERR_CLOSED);
+    assert_int_equal(r->replayed, 1);
+    sim_disk_kill(r->disk);
+    assert_int_equal(rig_open(r), ERR_CLOSED);
+    assert_int_equal(r->replayed, 0);
+    sim_disk_kill(r->disk);
+    atomic_store(&stop_now, false);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 5);
+    rig_destroy(r);
+}
+
+static uint64_t found_node, found_seq;
+
+static enum err refuse_all(void *context, const struct journal_report *found, struct fault *f)
+{
+    (void)context;
+    found_node = found->node;
+    found_seq = found->last_seq;
+    return fault_set(f, ERR_BAD_VALUE, "", "not this one");
+}
+
+static void who_opens_may_refuse_what_is_found_before_anything_is_written(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_die(r, false);
+    r->options.node = 77;
+    assert_int_equal(rig_open(r), ERR_OK);
+    for (unsigned i = 0; i < 5; i++) rig_put(r, "one");
+    uint64_t tail = r->journal->journal_writer.tail.offset;
+    rig_die(r, false);
+    r->options.accept = refuse_all;
+    assert_int_equal(rig_open(r), ERR_BAD_VALUE);
+    assert_string_equal(r->fault.text, "not this one");
+    assert_int_equal(found_node, 77);
+    assert_int_equal(found_seq, 5);
+    assert_int_equal(r->replayed, 0);
+    sim_disk_kill(r->disk);
+    r->options.accept = NULL;
+    r->options.node = 0; /* an earlier program tells none, and takes nothing back */
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->report.node, 77);
+    assert_true(r->journal->journal_writer.tail.offset >= tail);
     rig_destroy(r);
 }
 
@@ -153,7 +282,7 @@ static void a_torn_tail_is_cut_and_counted(void **state)
     (void)state;
     struct rig *r = rig_create();
     rig_put(r, "one");
-    uint64_t offset = r->journal->scribe.tail.offset;
+    uint64_t offset = r->journal->journal_writer.tail.offset;
     rig_append(r, "two", false);
     rig_write(r);
     rig_die(r, false);
@@ -175,7 +304,7 @@ static void damage_below_the_durable_mark_is_refused_and_told(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    uint64_t offset = r->journal->scribe.tail.offset;
+    uint64_t offset = r->journal->journal_writer.tail.offset;
     rig_put(r, "one");
     rig_put(r, "two"); /* tells that "one" is durable */
     rig_die(r, false);
@@ -238,7 +367,7 @@ static void a_torn_frame_still_tells_what_was_durable(void **state)
     (void)state;
     struct rig *r = rig_create();
     rig_put(r, "one");
-    uint64_t offset = r->journal->scribe.tail.offset;
+    uint64_t offset = r->journal->journal_writer.tail.offset;
     rig_put(r, "two");
     rig_die(r, false);
     rig_flip(r, test_first_segment, FRAME_HEADER_BYTES + 9);
@@ -249,7 +378,7 @@ static void a_torn_frame_still_tells_what_was_durable(void **state)
 
 static void fill_first_segment(struct rig *r)
 {
-    while (r->journal->scribe.tail.segment == 1) {
+    while (r->journal->journal_writer.tail.segment == 1) {
         rig_append_size(r, 60000);
         rig_write(r);
         rig_sync(r);
@@ -277,16 +406,16 @@ static void an_unsynced_frame_of_no_records_is_not_forgotten(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 10; seed++) {
         struct rig *r = rig_create_seeded(seed);
-        while (r->journal->scribe.tail.offset < TEST_SEGMENT - 3 * 65536) {
+        while (r->journal->journal_writer.tail.offset < TEST_SEGMENT - 3 * 65536) {
             rig_append_size(r, 60000);
             rig_write(r);
             rig_sync(r);
             rig_keep(r);
         }
-        assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW));
+        assert_true(journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW));
         for (int i = 0; i < 4; i++) rig_append_size(r, 60000);
         rig_write(r);
-        assert_int_equal(r->journal->scribe.tail.segment, 2);
+        assert_int_equal(r->journal->journal_writer.tail.segment, 2);
         uint64_t written = journal_written_seq(r->journal);
         rig_die(r, false);
         assert_int_equal(rig_open(r), ERR_OK);
@@ -302,7 +431,7 @@ static void a_missing_segment_is_refused(void **state)
     (void)state;
     struct rig *r = rig_create();
     fill_first_segment(r);
-    while (r->journal->scribe.tail.segment == 2) {
+    while (r->journal->journal_writer.tail.segment == 2) {
         rig_append_size(r, 60000);
         rig_write(r);
         rig_sync(r);
@@ -326,24 +455,51 @@ static void a_segment_cut_short_is_refused(void **state)
     rig_destroy(r);
 }
 
-static void frames_of_another_segment_are_not_believed(void **state)
+static void a_frame_of_another_segment_or_engine_is_refused_with_its_place(void **state)
 {
     (void)state;
-    struct rig *r = rig_create();
-    rig_put(r, "one");
-    uint64_t size, offset = r->journal->scribe.tail.offset;
-    rig_put(r, "two");
-    fill_first_segment(r);
-    rig_put(r, "last");
-    uint64_t end = r->journal->scribe.tail.offset;
-    rig_close(r);
-    assert_true(sim_disk_damage(r->disk, test_second_segment, end + 512,
-                                sim_disk_bytes(r->disk, test_first_segment, &size) + offset, 512));
-    assert_int_equal(rig_open(r), ERR_OK);
-    assert_int_equal(r->report.cut_frames, 0);
-    assert_int_equal(r->report.cut_bytes, 512);
-    assert_string_equal(r->last_public, "last");
-    rig_destroy(r);
+    for (unsigned which = 0; which < 3; which++) {
+        struct rig *r = rig_create(), *other = rig_create();
+        rig_die(other, false);
+        other->options.node = 78;
+        assert_int_equal(rig_open(other), ERR_OK);
+        rig_put(other, "foreign");
+        rig_die(r, false);
+        r->options.node = 77;
+        assert_int_equal(rig_open(r), ERR_OK);
+        rig_put(r, "one");
+        uint64_t size, offset = r->journal->journal_writer.tail.offset;
+        rig_put(r, "two");
+        fill_first_segment(r);
+        rig_put(r, "last");
+        uint64_t end = r->journal->journal_writer.tail.offset;
+        rig_close(r);
+        char frame[512];
+        memcpy(frame, sim_disk_bytes(r->disk, test_first_segment, &size) + offset, sizeof frame);
+        if (which == 1) frame[20] ^= 1; /* not even whole: it was being written, for all we know */
+        const char *name = test_second_segment;
+        uint64_t at = end + 8 * FRAME_BLOCK_BYTES;
+        if (which == 2) { /* the first segment of the other one in the place of ours */
+            name = test_first_segment;
+            at = 0;
+            memcpy(frame, sim_disk_bytes(other->disk, name, &size), sizeof frame);
+            rig_destroy(r);
+            r = rig_create();
+            rig_die(r, false);
+            r->options.node = 77;
+            assert_int_equal(rig_open(r), ERR_OK);
+            rig_put(r, "one");
+            at = r->journal->journal_writer.tail.offset + 8 * FRAME_BLOCK_BYTES;
+            rig_close(r);
+        }
+        assert_true(sim_disk_damage(r->disk, name, at, frame, sizeof frame));
+        assert_int_equal(rig_open(r), which == 1 ? ERR_OK : ERR_CORRUPT);
+        if (which == 0) assert_non_null(strstr(r->fault.text, "0000000000000001.journal is in"));
+        if (which == 1) assert_int_equal(r->report.cut_bytes, 512);
+        if (which == 2) assert_non_null(strstr(r->fault.text, "another engine's journal"));
+        rig_destroy(other);
+        rig_destroy(r);
+    }
 }
 
 /* The same epoch, segment and seq, but not what was there: only the chain can know. */
@@ -387,7 +543,7 @@ static void what_a_newer_program_wrote_is_refused_and_kept(void **state)
     for (int behind = 0; behind < 2; behind++) {
         struct rig *r = rig_create();
         if (behind) rig_put(r, "ours");
-        uint64_t offset = r->journal->scribe.tail.offset, size;
+        uint64_t offset = r->journal->journal_writer.tail.offset, size;
         rig_append(r, "theirs", false);
         rig_write(r);
         rig_die(r, false);
@@ -429,7 +585,7 @@ static void a_flipped_digit_is_no_later_format(void **state)
     struct rig *r = rig_create();
     rig_put(r, "one");
     rig_append(r, "torn", false);
-    uint64_t offset = r->journal->scribe.tail.offset;
+    uint64_t offset = r->journal->journal_writer.tail.offset;
     rig_write(r);
     rig_die(r, false);
     rig_flip(r, test_first_segment, offset + 7);
@@ -443,7 +599,7 @@ static void a_full_disk_does_not_keep_the_journal_shut(void **state)
     (void)state;
     struct rig *r = rig_create();
     rig_put(r, "one");
-    uint64_t offset = r->journal->scribe.tail.offset;
+    uint64_t offset = r->journal->journal_writer.tail.offset;
     rig_append(r, "torn", false);
     rig_write(r);
     rig_die(r, false);
@@ -509,7 +665,7 @@ static void a_large_segment_that_was_cut_is_refused(void **state)
         assert_int_equal(rig_open(r), ERR_OK);
         uint64_t begins = 0;
         for (size_t n = 0; n < 9 + i / 2; n++) {
-            begins = r->journal->scribe.tail.offset;
+            begins = r->journal->journal_writer.tail.offset;
             rig_append_size(r, 150000);
             rig_write(r);
             rig_sync(r);
@@ -604,11 +760,12 @@ static void what_the_disk_refuses_is_told_with_the_reason_and_the_place(void **s
     struct shelf shelf;
     struct recovery found;
     shelf_init(&shelf);
-    assert_int_equal(recover_run(&closed, TEST_SEGMENT, &shelf, &found, &r->report, &r->fault),
-                     ERR_NOT_PERMITTED);
+    assert_int_equal(
+        recover_run(&closed, TEST_SEGMENT, NULL, &shelf, &found, &r->report, &r->fault),
+        ERR_NOT_PERMITTED);
     assert_string_equal(r->fault.text, "segment 0000000000000001.journal cannot be opened: "
                                        "Permission denied (/some/where)");
-    assert_int_equal(recover_run(&bad, TEST_SEGMENT, &shelf, &found, &r->report, &r->fault),
+    assert_int_equal(recover_run(&bad, TEST_SEGMENT, NULL, &shelf, &found, &r->report, &r->fault),
                      ERR_IO);
     assert_string_equal(r->fault.text, "segment 0000000000000001.journal cannot be read at offset "
                                        "0: Input/output error (/some/where)");
@@ -628,18 +785,20 @@ static void what_cannot_be_read_a_second_time_ends_the_opening(void **state)
     struct shelf shelf;
     struct recovery found;
     shelf_init(&shelf);
-    assert_int_equal(recover_run(good, TEST_SEGMENT, &shelf, &found, &r->report, &r->fault),
+    assert_int_equal(recover_run(good, TEST_SEGMENT, NULL, &shelf, &found, &r->report, &r->fault),
                      ERR_OK);
     assert_int_equal(shelf.count, 2);
-    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault), ERR_OK);
-    assert_int_equal(recover_replay(&bad, &shelf, &found.tail, rig_take, r, &r->fault), ERR_IO);
+    assert_int_equal(recover_replay(good, &shelf, &found.tail, NULL, rig_take, r, &r->fault),
+                     ERR_OK);
+    assert_int_equal(recover_replay(&bad, &shelf, &found.tail, NULL, rig_take, r, &r->fault),
+                     ERR_IO);
     assert_non_null(strstr(r->fault.text, "from seq 1 on"));
 
     rig_flip(r, test_first_segment, FRAME_HEADER_BYTES + 9);
-    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault),
+    assert_int_equal(recover_replay(good, &shelf, &found.tail, NULL, rig_take, r, &r->fault),
                      ERR_CORRUPT);
     assert_true(sim_disk_forget(r->disk, test_first_segment));
-    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault),
+    assert_int_equal(recover_replay(good, &shelf, &found.tail, NULL, rig_take, r, &r->fault),
                      ERR_NOT_FOUND);
     assert_non_null(strstr(r->fault.text, "from seq 1 on"));
     shelf_fini(&shelf);
@@ -676,7 +835,7 @@ int main(void)
         cmocka_unit_test(an_unsynced_frame_of_no_records_is_not_forgotten),
         cmocka_unit_test(a_missing_segment_is_refused),
         cmocka_unit_test(a_segment_cut_short_is_refused),
-        cmocka_unit_test(frames_of_another_segment_are_not_believed),
+        cmocka_unit_test(a_frame_of_another_segment_or_engine_is_refused_with_its_place),
         cmocka_unit_test(a_frame_exchanged_for_a_well_summed_one_is_refused),
         cmocka_unit_test(what_a_newer_program_wrote_is_refused_and_kept),
         cmocka_unit_test(a_later_format_in_a_segment_of_its_own_is_refused),
@@ -690,6 +849,10 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_a_second_time_ends_the_opening),
         cmocka_unit_test(what_the_disk_refuses_is_told_with_the_reason_and_the_place),
         cmocka_unit_test(a_second_opening_of_the_same_directory_is_refused),
+        cmocka_unit_test(a_lost_block_that_holds_the_last_records_is_seen),
+        cmocka_unit_test(records_at_the_very_end_of_a_segment_are_told_of_in_the_next),
+        cmocka_unit_test(an_opening_that_is_given_up_ends_between_two_frames),
+        cmocka_unit_test(who_opens_may_refuse_what_is_found_before_anything_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

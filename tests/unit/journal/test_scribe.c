@@ -8,7 +8,7 @@
 static void marks(struct rig *r, uint64_t written, uint64_t durable)
 {
     uint64_t w, d;
-    journal_marks(rig_producer(r), &w, &d);
+    journal_progress(rig_producer(r), &w, &d);
     assert_int_equal(w, written);
     assert_int_equal(d, durable);
 }
@@ -18,18 +18,18 @@ static void marks_move_with_write_and_sync(void **state)
     (void)state;
     struct rig *r = rig_create();
     rig_append(r, "one", true);
-    assert_int_equal(journal_mark(rig_producer(r)), 1);
+    assert_int_equal(journal_block(rig_producer(r)), 1);
     journal_seal(rig_producer(r));
     marks(r, 0, 0);
-    assert_true(scribe_write_step(&r->journal->scribe, TEST_NOW));
+    assert_true(journal_writer_write_step(&r->journal->journal_writer, TEST_NOW));
     marks(r, 1, 0);
     assert_int_equal(journal_written_seq(r->journal), 1);
     assert_int_equal(journal_durable_seq(r->journal), 0);
     rig_sync(r);
     marks(r, 1, 1);
     assert_int_equal(journal_durable_seq(r->journal), 1);
-    assert_false(scribe_write_step(&r->journal->scribe, TEST_NOW));
-    assert_false(scribe_sync_step(&r->journal->scribe));
+    assert_false(journal_writer_write_step(&r->journal->journal_writer, TEST_NOW));
+    assert_false(journal_writer_sync_step(&r->journal->journal_writer));
     rig_destroy(r);
 }
 
@@ -38,19 +38,19 @@ static void sealing_nothing_is_nothing(void **state)
     (void)state;
     struct rig *r = rig_create();
     journal_seal(rig_producer(r));
-    assert_false(scribe_write_step(&r->journal->scribe, TEST_NOW));
+    assert_false(journal_writer_write_step(&r->journal->journal_writer, TEST_NOW));
     enum err err;
     assert_non_null(journal_reserve(rig_producer(r), 100, &err)); /* and never committed */
     journal_seal(rig_producer(r));
-    assert_false(scribe_write_step(&r->journal->scribe, TEST_NOW));
+    assert_false(journal_writer_write_step(&r->journal->journal_writer, TEST_NOW));
     /* each block has been in use now */
     for (unsigned i = 0; i < LIMIT_BLOCKS; i++) rig_put(r, "one");
-    uint64_t mark = journal_mark(rig_producer(r));
-    int64_t room = atomic_load(&r->journal->scribe.room);
+    uint64_t mark = journal_block(rig_producer(r));
+    int64_t room = atomic_load(&r->journal->journal_writer.room);
     journal_seal(rig_producer(r));
-    assert_false(scribe_write_step(&r->journal->scribe, TEST_NOW));
-    assert_int_equal(journal_mark(rig_producer(r)), mark);
-    assert_int_equal(atomic_load(&r->journal->scribe.room), room);
+    assert_false(journal_writer_write_step(&r->journal->journal_writer, TEST_NOW));
+    assert_int_equal(journal_block(rig_producer(r)), mark);
+    assert_int_equal(atomic_load(&r->journal->journal_writer.room), room);
     rig_destroy(r);
 }
 
@@ -75,8 +75,8 @@ static void a_full_block_is_sealed_by_the_next_reserve(void **state)
     (void)state;
     struct rig *r = rig_create();
     for (int i = 0; i < 5; i++) rig_append_size(r, 60000);
-    assert_int_equal(journal_mark(rig_producer(r)), 2);
-    assert_true(scribe_write_step(&r->journal->scribe, TEST_NOW));
+    assert_int_equal(journal_block(rig_producer(r)), 2);
+    assert_true(journal_writer_write_step(&r->journal->journal_writer, TEST_NOW));
     marks(r, 1, 0);
     assert_int_equal(journal_written_seq(r->journal), 4);
     rig_destroy(r);
@@ -91,11 +91,11 @@ static void a_record_that_just_fits_is_the_last_of_its_block(void **state)
             FRAME_BODY_BYTES - 2 * (100000 + FRAME_RECORD_HEADER_BYTES) - FRAME_RECORD_HEADER_BYTES;
         rig_append_size(r, 100000);
         rig_append_size(r, 100000);
-        assert_int_equal(journal_mark(rig_producer(r)), 1);
+        assert_int_equal(journal_block(rig_producer(r)), 1);
         rig_append_size(r, left + beyond);
-        assert_int_equal(journal_mark(rig_producer(r)), 1 + beyond);
+        assert_int_equal(journal_block(rig_producer(r)), 1 + beyond);
         rig_append_size(r, 1);
-        assert_int_equal(journal_mark(rig_producer(r)), 2);
+        assert_int_equal(journal_block(rig_producer(r)), 2);
         rig_destroy(r);
     }
 }
@@ -105,7 +105,7 @@ static void a_block_takes_a_whole_frame_of_room(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    struct scribe *s = &r->journal->scribe;
+    struct journal_writer *s = &r->journal->journal_writer;
     struct journal_producer *p = rig_producer(r);
     enum err err;
     rig_keep(r);
@@ -155,8 +155,9 @@ static void without_a_free_block_there_is_a_refusal_and_later_a_ring(void **stat
     (void)state;
     struct rig *r = rig_create();
     rig_keep(r);
-    r->journal->scribe.reserve_bytes = 0;
-    atomic_store(&r->journal->scribe.room, INT64_C(1) << 30); /* blocks are what runs out here */
+    r->journal->journal_writer.reserve_bytes = 0;
+    atomic_store(&r->journal->journal_writer.room, INT64_C(1)
+                                                       << 30); /* blocks are what runs out here */
     for (unsigned i = 0; i < LIMIT_BLOCKS; i++) {
         assert_true(journal_has_room(rig_producer(r)));
         rig_append(r, "one", true);
@@ -167,7 +168,7 @@ static void without_a_free_block_there_is_a_refusal_and_later_a_ring(void **stat
     assert_null(journal_reserve(rig_producer(r), 10, &err));
     assert_int_equal(err, ERR_FULL);
     assert_int_equal(r->rings, 0);
-    assert_true(scribe_write_step(&r->journal->scribe, TEST_NOW));
+    assert_true(journal_writer_write_step(&r->journal->journal_writer, TEST_NOW));
     assert_int_equal(r->rings, 1);
     for (unsigned i = 1; i < LIMIT_BLOCKS; i++) {
         assert_true(journal_has_room(rig_producer(r)));
@@ -212,7 +213,7 @@ static void a_full_disk_is_told_and_not_waited_for(void **state)
         rig_write(r);
         rig_sync(r);
     }
-    atomic_store(&r->journal->scribe.disk_full, true);
+    atomic_store(&r->journal->journal_writer.disk_full, true);
     assert_true(journal_has_room(rig_producer(r)));
     enum err err;
     assert_null(journal_reserve(rig_producer(r), 10, &err));
@@ -246,18 +247,18 @@ static void a_block_without_a_record_leaves_its_room_to_others(void **state)
     struct rig *r = rig_create();
     enum err err;
     rig_keep(r);
-    int64_t room = atomic_load(&r->journal->scribe.room);
+    int64_t room = atomic_load(&r->journal->journal_writer.room);
     assert_non_null(journal_reserve(rig_producer(r), 10, &err));
-    assert_true(atomic_load(&r->journal->scribe.room) < room);
+    assert_true(atomic_load(&r->journal->journal_writer.room) < room);
     atomic_store(&rig_producer(r)->starved, true);
     uint64_t rings = r->rings;
     journal_seal(rig_producer(r));
-    assert_int_equal(atomic_load(&r->journal->scribe.room), room);
+    assert_int_equal(atomic_load(&r->journal->journal_writer.room), room);
     assert_true(r->rings > rings);
-    assert_int_equal(journal_mark(rig_producer(r)), 0);
+    assert_int_equal(journal_block(rig_producer(r)), 0);
     /* by another block, not by that one */
     assert_non_null(journal_reserve(rig_producer(r), 10, &err));
-    assert_int_equal(atomic_load(&r->journal->scribe.room), room - FRAME_BYTES);
+    assert_int_equal(atomic_load(&r->journal->journal_writer.room), room - FRAME_BYTES);
     rig_destroy(r);
 }
 
@@ -282,7 +283,7 @@ static void a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_it
     (void)state;
     struct rig *r = rig_create();
     sim_disk_set_capacity(r->disk, 3 * TEST_SEGMENT);
-    r->journal->scribe.options.keep_ms = 0;
+    r->journal->journal_writer.options.keep_ms = 0;
     assert_int_equal(fill_up(r), ERR_JOURNAL_FULL);
     assert_true(journal_is_full(r->journal));
     assert_true(journal_has_room(rig_producer(r))); /* requests are not made to wait for it */
@@ -315,7 +316,7 @@ static void nothing_else_goes_into_a_block_of_the_reserve(void **state)
     /* none for a spare, and not full */
     sim_disk_set_capacity(r->disk, 3 * TEST_SEGMENT + TEST_SEGMENT / 2);
     assert_int_equal(fill_up(r), ERR_JOURNAL_FULL);
-    assert_false(atomic_load(&r->journal->scribe.disk_full));
+    assert_false(atomic_load(&r->journal->journal_writer.disk_full));
     char *to = journal_reserve_closing(rig_producer(r), 6, &err);
     assert_non_null(to);
     memcpy(to, "revoke", 6);
@@ -343,14 +344,14 @@ static void while_a_spare_is_tried_again_the_journal_stays_full(void **state)
     struct rig *r = rig_create();
     sim_disk_set_capacity(r->disk, 3 * TEST_SEGMENT + TEST_SEGMENT / 2);
     assert_int_equal(fill_up(r), ERR_JOURNAL_FULL);
-    assert_false(atomic_load(&r->journal->scribe.disk_full));
+    assert_false(atomic_load(&r->journal->journal_writer.disk_full));
     struct disk slow = *r->options.disk;
     slow.fill = fill_nothing;
     filled = r->journal;
-    filled->scribe.disk = &slow;
+    filled->journal_writer.disk = &slow;
     rig_keep(r);
     assert_int_equal(said_while_filling, ERR_JOURNAL_FULL);
-    filled->scribe.disk = r->options.disk;
+    filled->journal_writer.disk = r->options.disk;
     rig_destroy(r);
 }
 
@@ -358,7 +359,8 @@ static void make_room_on(uint64_t capacity)
 {
     struct rig *r = rig_create();
     sim_disk_set_capacity(r->disk, capacity);
-    r->journal->scribe.options.keep_ms = UINT64_MAX; /* a disk that is getting full outweighs it */
+    r->journal->journal_writer.options.keep_ms =
+        UINT64_MAX; /* a disk that is getting full outweighs it */
     assert_int_equal(fill_up(r), ERR_JOURNAL_FULL);
     struct journal_totals before, after;
     journal_totals(r->journal, &before);
@@ -383,9 +385,9 @@ static void no_more_confirmed_segments_are_kept_than_may_be(void **state)
     (void)state;
     struct rig *r = rig_create();
     struct journal_totals t;
-    r->journal->scribe.options.keep_ms = UINT64_MAX;
-    r->journal->scribe.options.keep_bytes = 3 * TEST_SEGMENT;
-    while (r->journal->scribe.tail.segment < 6) {
+    r->journal->journal_writer.options.keep_ms = UINT64_MAX;
+    r->journal->journal_writer.options.keep_bytes = 3 * TEST_SEGMENT;
+    while (r->journal->journal_writer.tail.segment < 6) {
         rig_append_size(r, 60000);
         rig_write(r);
         rig_sync(r);
@@ -406,12 +408,12 @@ static void a_segment_stays_until_the_next_one_is_durable(void **state)
     (void)state;
     struct rig *r = rig_create();
     struct journal_totals t;
-    r->journal->scribe.options.keep_ms = 0;
-    while (r->journal->scribe.tail.segment == 1) {
+    r->journal->journal_writer.options.keep_ms = 0;
+    while (r->journal->journal_writer.tail.segment == 1) {
         rig_keep(r);
         rig_append_size(r, 60000);
         rig_write(r);
-        if (r->journal->scribe.tail.segment == 1) rig_sync(r);
+        if (r->journal->journal_writer.tail.segment == 1) rig_sync(r);
         journal_confirm(r->journal, journal_durable_seq(r->journal));
     }
     rig_keep(r);
@@ -427,7 +429,7 @@ static void a_segment_stays_until_the_next_one_is_durable(void **state)
 /* All of it is durable, and so is the beginning of the second. */
 static void fill_first_segment(struct rig *r)
 {
-    while (r->journal->scribe.tail.segment == 1) {
+    while (r->journal->journal_writer.tail.segment == 1) {
         rig_append_size(r, 60000);
         rig_write(r);
         rig_sync(r);
@@ -440,15 +442,15 @@ static void what_the_platform_has_lost_again_is_not_removed(void **state)
     (void)state;
     struct rig *r = rig_create();
     struct journal_totals t;
-    r->journal->scribe.options.keep_ms = 1000;
+    r->journal->journal_writer.options.keep_ms = 1000;
     fill_first_segment(r);
     journal_confirm(r->journal, journal_durable_seq(r->journal));
     journal_confirm(r->journal, 1);
-    scribe_keep_step(&r->journal->scribe, TEST_NOW + 5000);
+    journal_writer_keep_step(&r->journal->journal_writer, TEST_NOW + 5000);
     journal_totals(r->journal, &t);
     assert_int_equal(t.oldest_seq, 1);
     journal_confirm(r->journal, journal_durable_seq(r->journal));
-    scribe_keep_step(&r->journal->scribe, TEST_NOW + 5000);
+    journal_writer_keep_step(&r->journal->journal_writer, TEST_NOW + 5000);
     journal_totals(r->journal, &t);
     assert_true(t.oldest_seq > 1);
     rig_destroy(r);
@@ -461,14 +463,14 @@ static void what_no_snapshot_includes_is_not_removed(void **state)
     struct rig *r = rig_create();
     struct segment oldest, next;
     struct journal_totals t;
-    r->journal->scribe.options.keep_ms = 0;
+    r->journal->journal_writer.options.keep_ms = 0;
     fill_first_segment(r);
-    assert_true(shelf_oldest(&r->journal->scribe.shelf, &oldest, &next));
+    assert_true(shelf_oldest(&r->journal->journal_writer.shelf, &oldest, &next));
     journal_confirm(r->journal, journal_durable_seq(r->journal));
     journal_hold(r->journal, 0);
     journal_hold(r->journal, next.first_seq - 2); /* all but its last record */
     journal_hold(r->journal, 1);
-    assert_int_equal(atomic_load(&r->journal->scribe.held_seq), next.first_seq - 2);
+    assert_int_equal(atomic_load(&r->journal->journal_writer.held_seq), next.first_seq - 2);
     rig_keep(r);
     journal_totals(r->journal, &t);
     assert_int_equal(t.oldest_seq, 1);
@@ -483,22 +485,23 @@ static void a_segment_goes_only_when_confirmed_and_old_enough(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    r->journal->scribe.options.keep_ms = 1000;
+    r->journal->journal_writer.options.keep_ms = 1000;
     fill_first_segment(r);
     struct journal_totals t;
-    scribe_keep_step(&r->journal->scribe, TEST_NOW + 5000);
+    journal_writer_keep_step(&r->journal->journal_writer, TEST_NOW + 5000);
     journal_totals(r->journal, &t);
     assert_int_equal(t.oldest_seq, 1);
     journal_confirm(r->journal, journal_durable_seq(r->journal) - 2); /* not all of the first */
-    scribe_keep_step(&r->journal->scribe, TEST_NOW + 5000);
+    journal_writer_keep_step(&r->journal->journal_writer, TEST_NOW + 5000);
     journal_totals(r->journal, &t);
     assert_int_equal(t.oldest_seq, 1);
     journal_confirm(r->journal, journal_durable_seq(r->journal));
-    scribe_keep_step(&r->journal->scribe, TEST_NOW - 1); /* a clock that was set back */
-    scribe_keep_step(&r->journal->scribe, TEST_NOW + 999);
+    journal_writer_keep_step(&r->journal->journal_writer,
+                             TEST_NOW - 1); /* a clock that was set back */
+    journal_writer_keep_step(&r->journal->journal_writer, TEST_NOW + 999);
     journal_totals(r->journal, &t);
     assert_int_equal(t.oldest_seq, 1);
-    scribe_keep_step(&r->journal->scribe, TEST_NOW + 1000);
+    journal_writer_keep_step(&r->journal->journal_writer, TEST_NOW + 1000);
     journal_totals(r->journal, &t);
     assert_true(t.oldest_seq > 1);
     assert_int_equal(t.segments, 1);
@@ -558,7 +561,7 @@ static void what_the_disk_cannot_tell_is_as_it_was(void **state)
     struct rig *r = rig_create();
     struct disk door = *r->options.disk;
     door.free_bytes = see_space;
-    r->journal->scribe.disk = &door;
+    r->journal->journal_writer.disk = &door;
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
         seen.err = looks[i].err;
         seen.free_bytes = looks[i].free_bytes;
@@ -571,7 +574,7 @@ static void what_the_disk_cannot_tell_is_as_it_was(void **state)
     assert_int_equal(t.free_bytes, 50101);
     assert_int_equal(t.total_bytes, TOTAL);
     assert_int_equal(t.left_bytes, 101);
-    r->journal->scribe.disk = r->options.disk;
+    r->journal->journal_writer.disk = r->options.disk;
     rig_destroy(r);
 }
 
@@ -587,17 +590,17 @@ static void a_segment_that_cannot_be_removed_is_still_there(void **state)
     (void)state;
     struct rig *r = rig_create();
     struct journal_totals t;
-    r->journal->scribe.options.keep_ms = 0;
+    r->journal->journal_writer.options.keep_ms = 0;
     fill_first_segment(r);
     journal_confirm(r->journal, journal_durable_seq(r->journal));
     struct disk door = *r->options.disk;
     under = r->options.disk;
     door.remove = remove_any_but_the_first;
-    r->journal->scribe.disk = &door;
+    r->journal->journal_writer.disk = &door;
     rig_keep(r);
     journal_totals(r->journal, &t);
     assert_int_equal(t.oldest_seq, 1);
-    r->journal->scribe.disk = r->options.disk;
+    r->journal->journal_writer.disk = r->options.disk;
     rig_keep(r);
     journal_totals(r->journal, &t);
     assert_true(t.oldest_seq > 1);
@@ -625,24 +628,24 @@ static void each_segment_is_gone_for_good_before_the_next_one_goes(void **state)
     (void)state;
     struct rig *r = rig_create();
     struct journal_totals t;
-    while (r->journal->scribe.tail.segment < 4) {
+    while (r->journal->journal_writer.tail.segment < 4) {
         rig_append_size(r, 60000);
         rig_write(r);
         rig_sync(r);
         rig_keep(r);
     }
     journal_confirm(r->journal, journal_durable_seq(r->journal));
-    r->journal->scribe.options.keep_ms = 0;
+    r->journal->journal_writer.options.keep_ms = 0;
     struct disk door = *r->options.disk;
     under = r->options.disk;
     door.remove = remove_after_the_last;
     door.sync_directory = note_synced;
-    r->journal->scribe.disk = &door;
+    r->journal->journal_writer.disk = &door;
     rig_keep(r);
     assert_false(is_removal_unsynced);
     journal_totals(r->journal, &t);
     assert_int_equal(t.segments, 1);
-    r->journal->scribe.disk = r->options.disk;
+    r->journal->journal_writer.disk = r->options.disk;
     rig_destroy(r);
 }
 
@@ -680,7 +683,7 @@ static void a_disk_without_room_is_told_when_it_begins_and_when_it_ends(void **s
     door.free_bytes = see_space;
     door.fill = fill_fails;
     fill_first_segment(r); /* and took the spare */
-    r->journal->scribe.disk = &door;
+    r->journal->journal_writer.disk = &door;
     seen.err = ERR_OK;
     seen.total_bytes = seen.free_bytes = 1000000;
     const enum err none_may_be_made[] = {ERR_NO_SPACE, ERR_NOT_PERMITTED};
@@ -698,7 +701,7 @@ static void a_disk_without_room_is_told_when_it_begins_and_when_it_ends(void **s
     seen.free_bytes = seen.total_bytes;
     assert_look_says(r, "journal_disk_has_room");
     assert_look_says(r, NULL);
-    r->journal->scribe.disk = r->options.disk;
+    r->journal->journal_writer.disk = r->options.disk;
     rig_destroy(r);
 }
 
@@ -730,7 +733,7 @@ static void what_the_next_snapshot_needs_is_left_to_it(void **state)
     door.free_bytes = see_space;
     door.free_files = see_files;
     fill_first_segment(r); /* and took the spare */
-    r->journal->scribe.disk = &door;
+    r->journal->journal_writer.disk = &door;
     seen.err = ERR_OK;
     seen.total_bytes = 10 * (uint64_t)TEST_SEGMENT;
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
@@ -738,8 +741,8 @@ static void what_the_next_snapshot_needs_is_left_to_it(void **state)
         files_left = looks[i].files_left;
         journal_leave(r->journal, looks[i].leave_bytes);
         rig_keep(r);
-        assert_int_equal(r->journal->scribe.spare_ready, looks[i].made);
-        assert_int_equal(r->journal->scribe.spare_fails, !looks[i].made);
+        assert_int_equal(r->journal->journal_writer.spare_ready, looks[i].made);
+        assert_int_equal(r->journal->journal_writer.spare_fails, !looks[i].made);
     }
     seen.free_bytes = 5 * (uint64_t)TEST_SEGMENT;
     rig_keep(r);
@@ -752,7 +755,7 @@ static void what_the_next_snapshot_needs_is_left_to_it(void **state)
     assert_int_equal(t.left_bytes, TEST_SEGMENT);
     assert_int_equal(t.free_files, 100);
     assert_int_equal(t.total_files, 100);
-    r->journal->scribe.disk = r->options.disk;
+    r->journal->journal_writer.disk = r->options.disk;
     rig_destroy(r);
 }
 
@@ -768,7 +771,7 @@ static void a_disk_that_fails_while_a_spare_is_made_ends_the_process(void **stat
     pid_t child = fork();
     if (child == 0) {
         signal(SIGABRT, SIG_DFL);
-        r->journal->scribe.disk = &door;
+        r->journal->journal_writer.disk = &door;
         rig_keep(r);
         _exit(0);
     }
@@ -798,10 +801,10 @@ static void an_idle_journal_tells_once_what_is_durable(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    assert_false(scribe_claim_step(&r->journal->scribe, TEST_NOW));
+    assert_false(journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW));
     rig_put(r, "one");
-    assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW));
-    assert_false(scribe_claim_step(&r->journal->scribe, TEST_NOW));
+    assert_true(journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW));
+    assert_false(journal_writer_claim_step(&r->journal->journal_writer, TEST_NOW));
     rig_die(r, false);
     rig_flip(r, test_first_segment, 200);
     assert_int_equal(rig_open(r), ERR_CORRUPT);

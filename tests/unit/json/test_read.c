@@ -354,17 +354,17 @@ static void a_nul_escape_is_taken_only_beneath_what_callers_hand_on(void **state
     assert_false(json_get(root, STR("plain"))->has_nul);
     refused_with(
         "{\"actor\":\"a\\u0000\"}", ERR_MALFORMED_JSON, "/actor",
-        "/actor has a U+0000, which is taken only inside args, context and properties (byte 11)");
+        "/actor has a U+0000, which is allowed only inside args, context and properties (byte 11)");
     refused_with(
         "{\"args\":{},\"actor\":\"\\u0000\"}", ERR_MALFORMED_JSON, "/actor",
-        "/actor has a U+0000, which is taken only inside args, context and properties (byte 21)");
+        "/actor has a U+0000, which is allowed only inside args, context and properties (byte 21)");
     refused_with(
         "{\"args\\u0000\":1}", ERR_MALFORMED_JSON, "",
-        "a member's name in the object has a U+0000, which is taken only inside args, context and "
+        "a member's name in the object has a U+0000, which is allowed only inside args, context and "
         "properties (byte 3)");
     refused_with(
         "{\"argsx\":\"\\u0000\"}", ERR_MALFORMED_JSON, "/argsx",
-        "/argsx has a U+0000, which is taken only inside args, context and properties (byte 11)");
+        "/argsx has a U+0000, which is allowed only inside args, context and properties (byte 11)");
 }
 
 static void a_nul_escape_is_taken_anywhere_on_request(void **state)

@@ -15,7 +15,7 @@
 
 #include "base/world.h"
 #include "http/client.h"
-#include "pipeline/ingest/key_store.h"
+#include "store/key_store.h"
 #include "platform/platform.h"
 
 enum { RIG_KEYS = 8, RIG_REPLY_MAX = 64 << 20 };
@@ -78,8 +78,8 @@ static inline struct http_client *rig_connect(struct rig *r)
 {
     struct http_client *client;
     char url[128];
-    snprintf(url, sizeof url, "http://%s", platform_address(r->platform));
-    assert_int_equal(http_client_create(str_from(url), &client, &r->fault), ERR_OK);
+    snprintf(url, sizeof url, "http://%s", platform_address(r->platform, SOCKET_TCP));
+    assert_int_equal(http_client_create(str_from(url), NULL, &client, &r->fault), ERR_OK);
     return client;
 }
 
@@ -123,6 +123,7 @@ static inline int rig_set_up(void **state)
                                 .idle_ms = 60000,
                                 .write_ms = 30000,
                                 .engine_url = "",
+                                .public_url = "",
                                 .policies_dir = "",
                                 .store_url = "",
                                 .store = r->store,

@@ -323,7 +323,7 @@ static bool is_listening(uint16_t port)
 /* Nobody is accepted any more; who was goes on. */
 static void begin_the_end(struct rig *r)
 {
-    const char *port = strrchr(platform_address(r->platform), ':');
+    const char *port = strrchr(platform_address(r->platform, SOCKET_TCP), ':');
     uint16_t number = (uint16_t)strtoul(port + 1, NULL, 10);
     platform_stop(r->platform);
     while (is_listening(number)) usleep(1000);

@@ -2,7 +2,7 @@
 #include "rig.h"
 
 #include "base/time.h"
-#include "pipeline/ingest/database.h"
+#include "store/database.h"
 
 #define KEYS "/api/v1/keys"
 
@@ -121,18 +121,21 @@ static void an_admin_makes_keys_of_its_own_tenant_only(void **state)
     assert_refused(r, 403, "missing_role", NULL);
 }
 
-static void what_only_the_store_may_say_is_not_taken_from_a_request(void **state)
+static void what_only_the_store_may_say_is_refused_in_a_request(void **state)
 {
     struct rig *r = *state;
-    send_json(r, ADMIN, "POST", KEYS,
-              "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"id\":\"key_"
-              "00000000000000000000000000\",\"mac\":\"00\",\"pepper_mark\":\"x\",\"replaced_by\":7,"
-              "\"original_expires_at\":7,"
-              "\"created_at\":\"2020-01-01T00:00:00Z\",\"revoked_at\":\"2020-01-01T00:00:00Z\"}");
-    const char *key = credential(r);
-    assert_true(!str_equal(last_id(r), STR("key_00000000000000000000000000")));
-    assert_null(json_get(r->json, STR("revoked_at")));
-    assert_int_equal(call_with(r, key, "GET", "/api/v1/audit", (struct str){0}, NULL), 200);
+    static const char *const ours[] = {
+        "id",         "mac",         "pepper_mark",        "created_at",
+        "revoked_at", "replaced_by", "original_expires_at"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        char body[160], field[32];
+        (void)snprintf(body, sizeof body,
+                       "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"%s\":null}",
+                       ours[i]);
+        (void)snprintf(field, sizeof field, "/%s", ours[i]);
+        send_json(r, ADMIN, "POST", KEYS, body);
+        assert_refused(r, 400, "unknown_member", field);
+    }
 }
 
 static void a_revoked_key_is_dead_with_the_answer(void **state)
@@ -253,9 +256,9 @@ static void a_key_that_has_ended_says_nothing_for_an_engine(void **state)
     const struct id ended = {{1}};
     platform_stop(r->platform);
     pthread_join(r->thread, NULL);
-    followers_saw(r->platform, STR("node-1"), ended, 7);
+    followers_saw(r->platform, STR("node-1"), ended, &(struct revision){.number = 7});
     assert_int_equal(r->platform->followers.count, 1);
-    assert_int_equal(r->platform->followers.all[0].revision, 0);
+    assert_int_equal(r->platform->followers.all[0].revision.number, 0);
     http_client_destroy(r->client);
     platform_destroy(r->platform);
     rig_start(r);
@@ -332,8 +335,8 @@ static void who_is_silent_for_a_week_is_waited_for_no_more(void **state)
 {
     struct rig *r = *state;
     const uint64_t day_ms = 86400000, now_ms = world_now_ms();
-    const struct follower_row rows[] = {{STR("old"), 1, now_ms - 8 * day_ms},
-                                        {STR("there"), 1, now_ms - 6 * day_ms}};
+    const struct follower_row rows[] = {{STR("old"), {.number = 1}, now_ms - 8 * day_ms},
+                                        {STR("there"), {.number = 1}, now_ms - 6 * day_ms}};
     struct store *s;
     assert_int_equal(store_open(r->store, true, &s, &r->fault), ERR_OK);
     assert_int_equal(follower_store_note(s, rows, 2, now_ms - 7 * day_ms, &r->fault), ERR_OK);
@@ -351,7 +354,8 @@ static void no_more_than_so_many_are_waited_for(void **state)
     struct store *s;
     size_t count;
     for (size_t i = 0; i < FOLLOWERS_MAX + 10; i++)
-        rows[i] = (struct follower_row){arena_printf(&r->arena, "node-%zu", i), 1, now_ms - i};
+        rows[i] = (struct follower_row){
+            arena_printf(&r->arena, "node-%zu", i), {.number = 1}, now_ms - i};
     assert_int_equal(store_open(r->store, true, &s, &r->fault), ERR_OK);
     assert_int_equal(follower_store_note(s, rows + FOLLOWERS_MAX, 10, now_ms, &r->fault), ERR_OK);
     assert_int_equal(follower_store_list(s, now_ms, &r->arena, kept, &count, &r->fault), ERR_OK);
@@ -464,7 +468,7 @@ static void until_noted(struct rig *r, struct store *s)
 {
     static struct follower_row rows[FOLLOWERS_MAX];
     size_t count = 0;
-    while (count == 0 || rows[0].revision == 0) {
+    while (count == 0 || rows[0].revision.number == 0) {
         assert_int_equal(follower_store_list(s, world_now_ms(), &r->arena, rows, &count, &r->fault),
                          ERR_OK);
         usleep(1000);
@@ -489,7 +493,7 @@ an_engine_that_began_anew_elsewhere_is_behind_though_its_old_wait_ends_later(voi
     assert_int_equal(pthread_create(&thread, NULL, wait_for_a_second, &waits), 0);
     while (atomic_load(&r->platform->bundle_wait_count) == 0) usleep(1000);
     usleep(2000); /* a later millisecond */
-    const struct follower_row anew = {STR("node-1"), 0, world_now_ms()};
+    const struct follower_row anew = {STR("node-1"), {.number = 0}, world_now_ms()};
     assert_int_equal(follower_store_note(s, &anew, 1, anew.seen_at, &r->fault), ERR_OK);
     store_close(s);
     pthread_join(thread, NULL);
@@ -576,6 +580,18 @@ static void an_overlap_makes_no_key_live_longer_and_is_recorded(void **state)
     get(r, AUDITOR, "/api/v1/audit?kind=key.revoked");
     assert_int_equal(number(r, "count"), 2);
     assert_non_null(memmem(r->body.bytes, r->body.size, "rotated: key_", 13));
+}
+
+static void a_rotation_overlaps_for_a_day(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"auditor\"]}");
+    struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(last_id(r)));
+    uint64_t begin = world_now_ms(), ends;
+    send_json(r, ADMIN, "POST", target.bytes, "{}");
+    assert_status(r, 201);
+    assert_true(time_read(json_text(json_get(r->json, STR("replaces")), STR("expires_at")), &ends));
+    assert_in_range(ends, begin + 86400000, world_now_ms() + 86400000);
 }
 
 /* Of the successor: its id in `to`, its end. */
@@ -802,7 +818,7 @@ int main(void)
         TEST(pages_tell_each_key_once),
         TEST(a_wrong_request_is_named),
         TEST(an_admin_makes_keys_of_its_own_tenant_only),
-        TEST(what_only_the_store_may_say_is_not_taken_from_a_request),
+        TEST(what_only_the_store_may_say_is_refused_in_a_request),
         TEST(a_revoked_key_is_dead_with_the_answer),
         TEST(a_revocation_names_engines_that_are_behind),
         TEST(a_rotation_without_overlap_names_them_too),
@@ -817,6 +833,7 @@ int main(void)
         TEST(a_revocation_waits_for_an_engine_that_follows_another_platform),
         TEST(an_engine_that_began_anew_elsewhere_is_behind_though_its_old_wait_ends_later),
         TEST(a_rotated_key_overlaps_and_ends),
+        TEST(a_rotation_overlaps_for_a_day),
         TEST(who_follows_a_key_lives_as_long_as_it_would_have),
         TEST(a_tenant_named_twice_is_the_same_or_refused),
         TEST(a_rotations_body_may_name_the_tenant),

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 
 #include "base/limits.h"
-#include "pipeline/ingest/database.h"
-#include "pipeline/ingest/policy_store.h"
+#include "store/database.h"
+#include "store/policy_store.h"
 
 /* In the place of libyaml's own, which readers ask: there may be no memory. */
 static _Atomic bool yaml_has_none;
@@ -577,8 +577,8 @@ static int connect_to_reset(const struct rig *r)
 {
     const struct linger at_once = {.l_onoff = 1};
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    to.sin_port =
-        htons((uint16_t)strtoul(strchr(platform_address(r->platform), ':') + 1, NULL, 10));
+    to.sin_port = htons(
+        (uint16_t)strtoul(strchr(platform_address(r->platform, SOCKET_TCP), ':') + 1, NULL, 10));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
@@ -598,7 +598,7 @@ static void an_engine_that_resets_its_connection_leaves_its_place(void **state)
     assert_int_equal(send(fd, request.bytes, request.size, MSG_NOSIGNAL), request.size);
     wait_until_it_waits(r);
     close(fd);
-    get(r, ENGINE, "/livez"); /* in the same beat, or a later one */
+    get(r, ENGINE, "/livez"); /* in the same turn, or a later one */
     get(r, ENGINE, "/livez");
     assert_int_equal(atomic_load(&r->platform->bundle_wait_count), 0);
 }

@@ -3,7 +3,7 @@
 
 #include <semaphore.h>
 
-#include "pipeline/ingest/database.h"
+#include "store/database.h"
 
 enum { SLOW = 3, PATIENCE_MS = 120000 };
 
@@ -140,7 +140,7 @@ static void await_begun(const struct bench *b, unsigned count)
 static void await(struct bench *b, unsigned quick, unsigned slow)
 {
     for (int i = 0; i < PATIENCE_MS && (b->quick_done < quick || b->slow_done < slow); i++) {
-        loop_beat(b->platform.loop, false);
+        loop_turn(b->platform.loop, false);
         usleep(1000);
     }
 }
@@ -279,12 +279,60 @@ static void whoever_is_charged_to_nobody_may_have_all(void **state)
     bench_destroy(b);
 }
 
+static bool queue_of_key(struct bench *b, const char *key, size_t bytes,
+                         void (*work)(struct job *, struct store *))
+{
+    struct job *j = job_create(&b->platform, NULL, work);
+    j->actor.key_id = job_copy(j, str_from(key));
+    j->body_size = bytes;
+    j->done = work == work_slowly ? slow_done : quick_done;
+    bool taken = job_queue(j, QUEUE_WRITER);
+    if (!taken) job_destroy(j);
+    return taken;
+}
+
+static void a_key_that_floods_a_queue_leaves_most_of_its_bytes_to_others(void **state)
+{
+    (void)state;
+    enum { MIB = 1 << 20 };
+    struct bench *b = bench_create(1);
+    unsigned taken = 0;
+    assert_true(queue_of_key(b, "key_a", 1, work_slowly));
+    await_begun(b, 1);
+    while (taken < 1000 && queue_of_key(b, "key_a", MIB, work_slowly)) taken++;
+    /* half is free for all: from there on each has a quarter */
+    assert_int_equal(taken, 32);
+    for (unsigned n = 0; n < 16; n++) assert_true(queue_of_key(b, "key_b", MIB, work_slowly));
+    assert_false(queue_of_key(b, "key_b", MIB, work_slowly));
+    assert_false(queue_of_key(b, "key_a", MIB, work_slowly));
+    assert_true(queue_of_key(b, "key_c", MIB, work_slowly));
+    assert_true(queue_of_key(b, "key_a", 0, work_slowly)); /* a change has no body that counts */
+    for (unsigned n = 0; n < 51; n++) sem_post(&b->go_on);
+    await(b, 0, 51);
+    bench_destroy(b);
+}
+
 static void work_last(struct job *j, struct store *s)
 {
     (void)s;
     struct bench *b = bench_of(j);
     unsigned none = 0;
     atomic_compare_exchange_strong(&b->begun_before, &none, b->begun);
+}
+
+static void each_key_has_its_turn(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(1);
+    assert_true(queue_of_key(b, "key_a", 1, work_slowly));
+    await_begun(b, 1);
+    for (int i = 0; i < 20; i++) assert_true(queue_of_key(b, "key_a", 1, work_slowly));
+    for (int i = 0; i < 20; i++) assert_true(queue_of_key(b, "key_b", 1, work_slowly));
+    assert_true(queue_of_key(b, "key_c", 1, work_last));
+    for (int i = 0; i < 41; i++) sem_post(&b->go_on);
+    await(b, 1, 41);
+    assert_in_range(b->begun_before, 2, 4); /* the one before all, then one of each at most */
+    bench_destroy(b);
 }
 
 /* Changes and checks go first; batches and queries are not kept from their turn by a flood. */
@@ -391,7 +439,7 @@ static bool is_stopped_within_the_first(void)
     work_stop(b->platform.work);
     bool is_within = stopped_ns + 500000000u < atomic_load(&b->ended_ns);
     if (is_within) assert_int_equal(b->begun, 1);
-    loop_beat(b->platform.loop, false);
+    loop_turn(b->platform.loop, false);
     assert_int_equal(b->slow_done, SLOW + 1);
     bench_destroy(b);
     return is_within;
@@ -417,10 +465,16 @@ static void work_changing(struct job *j, struct store *s)
     struct database *d;
     assert_int_equal(database_open(bench_of(j)->store, true, &d, &j->fault), ERR_OK);
     for (unsigned i = 0; i < c->count; i++)
-        assert_int_equal(database_execute(d, "UPDATE store SET revision = revision + 1", &j->fault),
-                         ERR_OK);
+        assert_int_equal(
+            database_execute(d,
+                             "UPDATE store SET revision = revision + 1;"
+                             "INSERT INTO revisions SELECT revision, history_id FROM store",
+                             &j->fault),
+            ERR_OK);
     database_close(d);
-    assert_int_equal(store_revision(s, &j->revision, &j->fault), ERR_OK);
+    struct revision now;
+    assert_int_equal(store_revision(s, &now, &j->fault), ERR_OK);
+    j->revision = now.number;
     j->wrote_nothing = c->wrote_nothing;
 }
 
@@ -478,6 +532,8 @@ int main(void)
         cmocka_unit_test(what_was_copied_counts_in_the_queue),
         cmocka_unit_test(a_tenant_that_floods_a_queue_leaves_half_of_it_to_others),
         cmocka_unit_test(whoever_is_charged_to_nobody_may_have_all),
+        cmocka_unit_test(a_key_that_floods_a_queue_leaves_most_of_its_bytes_to_others),
+        cmocka_unit_test(each_key_has_its_turn),
         cmocka_unit_test(what_goes_last_has_each_fourth_turn),
         cmocka_unit_test(changes_that_fail_one_after_the_other_count_as_one),
         cmocka_unit_test(what_others_change_is_noticed_and_our_own_is_not_read_again),

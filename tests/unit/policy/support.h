@@ -125,6 +125,23 @@ static inline enum verdict ask_user(struct tenant *t, const char *user, const ch
     return ask(t, &q);
 }
 
+static inline struct json *args_of(struct tenant *t, const char *text)
+{
+    struct json *v = NULL;
+    struct fault f;
+    struct json_options options = {0};
+    assert_int_equal(json_read(str_from(text), &options, &t->arena, &v, &f), ERR_OK);
+    return v;
+}
+
+/* The outcome's limits live in the arena, as the request's args do: asked without a reset. */
+static inline enum verdict ask_args(struct tenant *t, struct policy_request *q, const char *args)
+{
+    q->args = args == NULL ? NULL : args_of(t, args);
+    policy_evaluate(t->set, q, &t->arena, NULL, &t->outcome);
+    return t->outcome.verdict;
+}
+
 static inline bool str_is(struct str s, const char *text) { return str_equal(s, str_from(text)); }
 
 #endif

@@ -32,7 +32,7 @@ static void regular_expressions_of_a_document_are_counted(void **state)
     assert_int_equal(p.count, 1);
     assert_int_equal(p.list[0].line, 1002);
     assert_true(p.list[0].column > 40);
-    assert_true(has_problem(&p, "one regular expression more than the most, which is 1000"));
+    assert_true(has_problem(&p, "the limit is 1000 regular expressions, and this is one more"));
 }
 
 static void regular_expressions_of_a_document_are_bounded_in_size(void **state)
@@ -44,7 +44,7 @@ static void regular_expressions_of_a_document_are_bounded_in_size(void **state)
     struct policy_problems p = refused(text);
     assert_true(p.list[0].line > 90 && p.list[0].line < 110);
     assert_true(
-        has_problem(&p, "instructions together as they are compiled, and the most is 100000"));
+        has_problem(&p, "instructions together when they are compiled, and the limit is 100000"));
 }
 
 #define BACKSLASH "\\\\\\\\" /* of a pattern, in a text of CEL, in one of YAML */
@@ -57,7 +57,7 @@ static void their_unicode_classes_are_counted(void **state)
     document_of(BACKSLASH "p{Greek}" BACKSLASH "P{Thai}" BACKSLASH "pZ", 667);
     struct policy_problems p = refused(text);
     assert_int_equal(p.list[0].line, 668);
-    assert_true(has_problem(&p, "have 2001 Unicode classes (\\p) together, and the most is 2000"));
+    assert_true(has_problem(&p, "have 2001 Unicode classes (\\p) together, and the limit is 2000"));
 }
 
 /* Finding out takes as long as compiling one that is not. */
@@ -67,7 +67,7 @@ static void those_that_are_too_large_count_too(void **state)
     document_of("(" BACKSLASH "pL{9}){99}", 500);
     struct policy_problems p = refused(text);
     assert_true(has_problem(&p, "pattern too large"));
-    assert_true(has_problem(&p, "and the most is 100000"));
+    assert_true(has_problem(&p, "and the limit is 100000"));
 }
 
 static void those_of_safe_arguments_and_sums_count_too(void **state)
@@ -84,7 +84,7 @@ static void those_of_safe_arguments_and_sums_count_too(void **state)
                    i);
     text[out.size] = '\0';
     struct policy_problems p = refused(text);
-    assert_true(has_problem(&p, "one regular expression more than the most, which is 1000"));
+    assert_true(has_problem(&p, "the limit is 1000 regular expressions, and this is one more"));
 }
 
 /* ---- all conditions of a decision ---- */

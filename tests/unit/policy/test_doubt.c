@@ -47,8 +47,9 @@ static void a_pattern_that_looks_like_another_language_is_told_how_it_is_read(vo
     static const struct row rows[] = {
         {"actions",
          "\"Bash(rm:*)\"",
-         {"only * is special", "write \"Bash\"", "args.command.matches(r\"(?i)\\brm\\b\")"}},
-        {"actions", "\"Bash(git push)\"", {"write \"Bash\"", "\\bgit\\b"}},
+         {"only * is special", "write \"Bash\"",
+          "shell(args.command).exists(c, c.name == \"rm\")"}},
+        {"actions", "\"Bash(git push)\"", {"write \"Bash\"", "c.name == \"git\""}},
         {"actions", "\"Read(*)\"", {"name each tool"}},
         {"actions", "\"drop_[abc]*\"", {"only * is special", "or \"drop_*\""}},
         {"actions", "\"drop_?\"", {"matches that very name and no other", "write \"drop_*\""}},

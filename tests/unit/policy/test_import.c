@@ -128,7 +128,7 @@ static void people_have_no_role_until_they_are_named(void **state)
     import(sample, &i);
     tenant_init_one(&t, i.text);
     assert_int_equal(ask_user(&t, "carol", "view_invoices"), VERDICT_DENY);
-    assert_has(&i, "# NOT TAKEN: who of the people has which role");
+    assert_has(&i, "# NOT TAKEN: the members of roles");
     tenant_fini(&t);
     tenant_init(&t, 2, (const char *const[]){"a", "b"},
                 (const char *const[]){i.text, "roles: {manager: [carol]}\n"});
@@ -290,8 +290,8 @@ static void what_is_no_such_file_is_refused_with_its_place(void **state)
         {"rules:\n  - {match: x, decision: maybe}\n", "has to be a map with match and a decision",
          2},
         {"roles: &a {}\n", "anchor", 1},
-        {"roles: {m: {allow: ['***a*b*c*d*e*f*g*h*i*j']}}\n",
-         "what comes of it is no valid document", 1},
+        {"roles: {m: {allow: ['***a*b*c*d*e*f*g*h*i*j']}}\n", "the converted document is not valid",
+         1},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         static char space[1 << 16];

@@ -238,7 +238,7 @@ static void ends_longer_than_what_is_filed_are_found(void **state)
     memset(text, 'p', sizeof text);
     snprintf(text + 100, sizeof text - 100, "y and more");
     const char *const prefixes[] = {first, second};
-    assert_int_equal(ask_index(prefixes, 2, text), 2); /* the asker matches for certain */
+    assert_int_equal(ask_index(prefixes, 2, text), 2); /* the requester matches for certain */
     first[0] = second[0] = '*';
     first[101] = second[101] = 'z';
     snprintf(text + 100, sizeof text - 100, "yz");

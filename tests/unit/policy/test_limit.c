@@ -83,23 +83,6 @@ static void several_faults_of_a_limit_are_told_at_once(void **state)
     assert_true(has_problem(&p, "over: \"y\""));
 }
 
-static struct json *json_of(struct tenant *t, const char *text)
-{
-    struct json *v = NULL;
-    struct fault f;
-    struct json_options options = {0};
-    assert_int_equal(json_read(str_from(text), &options, &t->arena, &v, &f), ERR_OK);
-    return v;
-}
-
-/* The outcome's limits live in the arena, as the request's args do: asked without a reset. */
-static enum verdict ask_with(struct tenant *t, struct policy_request *q, const char *args)
-{
-    q->args = args == NULL ? NULL : json_of(t, args);
-    policy_evaluate(t->set, q, &t->arena, NULL, &t->outcome);
-    return t->outcome.verdict;
-}
-
 static const char payments[] =
     "rules:\n"
     "  - {id: refunds, agents: [bot], actions: [refund], decision: allow, review: {by: "
@@ -116,7 +99,7 @@ static void an_allow_carries_the_limits_of_all_rules_that_applied(void **state)
     struct tenant t;
     tenant_init_one(&t, payments);
     struct policy_request q = agent_request("bot", "refund");
-    assert_int_equal(ask_with(&t, &q, "{\"amount\": 12.5}"), VERDICT_ALLOW);
+    assert_int_equal(ask_args(&t, &q, "{\"amount\": 12.5}"), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limit_count, 2);
     const struct policy_limit *l = t.outcome.limits; /* the one that denies first */
     assert_true(str_is(l[1].policy_name, "doc") && str_is(l[1].rule_id, "refunds"));
@@ -135,10 +118,10 @@ static void an_allow_carries_the_limits_of_all_rules_that_applied(void **state)
     assert_int_equal(l[0].window_ms, 24 * 60 * 60 * 1000);
     assert_false(l[0].has_max);
     assert_int_equal(l[0].over, VERDICT_DENY);
-    assert_int_equal(ask_with(&t, &q, NULL), VERDICT_ALLOW);
+    assert_int_equal(ask_args(&t, &q, NULL), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limits[1].amount, -1);
     q.action = STR("other");
-    assert_int_equal(ask_with(&t, &q, NULL), VERDICT_ALLOW);
+    assert_int_equal(ask_args(&t, &q, NULL), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limit_count, 1);
     tenant_fini(&t);
 }
@@ -262,15 +245,15 @@ static void the_amount_stands_where_the_path_leads(void **state)
                     "  - {id: r, agents: [bot], actions: [x], decision: allow, limit: {window: 1h, "
                     "sum: resource.size, max: 1}}\n");
     struct policy_request q = agent_request("bot", "x");
-    q.context = json_of(&t, "{\"cost\": 2}");
-    q.resource_object = json_of(&t, "{\"size\": \"7\", \"properties\": {\"size\": 3}}");
-    assert_int_equal(ask_with(&t, &q, "{\"order\": {\"total\": 1}}"), VERDICT_ALLOW);
+    q.context = args_of(&t, "{\"cost\": 2}");
+    q.resource_object = args_of(&t, "{\"size\": \"7\", \"properties\": {\"size\": 3}}");
+    assert_int_equal(ask_args(&t, &q, "{\"order\": {\"total\": 1}}"), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limits[0].amount, 1000000);
     assert_int_equal(t.outcome.limits[1].amount, 2000000);
     assert_int_equal(t.outcome.limits[2].amount, 3000000);
     assert_int_equal(t.outcome.limits[3].amount, -1); /* a string is no number */
-    q.context = json_of(&t, "\"cost: 2\"");
-    q.resource_object = json_of(&t, "\"db:size\"");
+    q.context = args_of(&t, "\"cost: 2\"");
+    q.resource_object = args_of(&t, "\"db:size\"");
     static const char *const wrong[] = {
         "{}",
         "{\"order\": 5}",
@@ -287,7 +270,7 @@ static void the_amount_stands_where_the_path_leads(void **state)
         "{\"order\": {\"total\": 1e300}}",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(ask_with(&t, &q, wrong[i]), VERDICT_ALLOW);
+        assert_int_equal(ask_args(&t, &q, wrong[i]), VERDICT_ALLOW);
         for (size_t k = 0; k < 4; k++) assert_int_equal(t.outcome.limits[k].amount, -1);
     }
     tenant_fini(&t);
@@ -324,7 +307,7 @@ static void another_spelling_of_a_name_makes_no_amount_smaller(void **state)
             {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("none")}};
         q.approved = votes;
         q.approved_count = 3;
-        assert_int_equal(ask_with(&t, &q, "{\"n\": 50}"), VERDICT_ALLOW);
+        assert_int_equal(ask_args(&t, &q, "{\"n\": 50}"), VERDICT_ALLOW);
         assert_int_equal(t.outcome.limit_count, 3);
         for (size_t k = 0; k < 3; k++)
             assert_int_equal(t.outcome.limits[k].amount, people[i].amounts[k]);
@@ -415,7 +398,7 @@ static void over_a_limit_can_ask_a_person(void **state)
                              "negative, too large or no number."},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(ask_with(&t, &q, cases[i].args), VERDICT_ALLOW);
+        assert_int_equal(ask_args(&t, &q, cases[i].args), VERDICT_ALLOW);
         policy_over_limit(&t.outcome.limits[1], &t.arena, &t.outcome);
         assert_int_equal(t.outcome.verdict, VERDICT_HUMAN_REVIEW);
         assert_string_equal(t.outcome.rule, "limit:refunds");
@@ -464,7 +447,7 @@ static void a_limit_that_a_person_let_through_is_counted_and_not_asked_again(voi
     struct policy_request q = agent_request("bot", "refund");
     q.approved = approved;
     q.approved_count = 2;
-    assert_int_equal(ask_with(&t, &q, "{\"amount\": 7000}"), VERDICT_ALLOW);
+    assert_int_equal(ask_args(&t, &q, "{\"amount\": 7000}"), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limit_count, 2);
     assert_int_equal(t.outcome.limits[1].over, VERDICT_ALLOW);
     assert_int_equal(t.outcome.limits[1].amount, 7000000000);
@@ -474,11 +457,11 @@ static void a_limit_that_a_person_let_through_is_counted_and_not_asked_again(voi
     assert_int_equal(t.outcome.verdict, VERDICT_ALLOW);
     assert_string_equal(t.outcome.rule, "allow:refunds");
     approved[0].policy_name = STR("other");
-    assert_int_equal(ask_with(&t, &q, "{\"amount\": 7000}"), VERDICT_ALLOW);
+    assert_int_equal(ask_args(&t, &q, "{\"amount\": 7000}"), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limits[1].over, VERDICT_HUMAN_REVIEW);
     approved[0].policy_name = STR("doc");
     approved[0].kind = VOTE_RULE;
-    assert_int_equal(ask_with(&t, &q, "{\"amount\": 7000}"), VERDICT_ALLOW);
+    assert_int_equal(ask_args(&t, &q, "{\"amount\": 7000}"), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limits[1].over, VERDICT_HUMAN_REVIEW);
     tenant_fini(&t);
 }
@@ -533,7 +516,7 @@ static void whom_a_limit_asks_is_told_once_beside_whom_a_rule_asked(void **state
 {
     (void)state;
     static const struct {
-        const char *limit_asks, *by;
+        const char *limit_requests, *by;
     } cases[] = {{", review: {by: [finance]}", "finance"},
                  {"", "finance"},
                  {", review: {by: [legal]}", "finance; legal"}};
@@ -544,7 +527,7 @@ static void whom_a_limit_asks_is_told_once_beside_whom_a_rule_asked(void **state
             text, sizeof text,
             "rules:\n  - {id: h, actions: [x], decision: human_review, review: {by: [finance]}}\n"
             "  - {id: a, agents: [bot], actions: [x], decision: allow%s, limit: {window: 1h, count: 1, over: human_review}}\n",
-            cases[i].limit_asks);
+            cases[i].limit_requests);
         tenant_init_one(&t, text);
         struct policy_vote approved = {
             .kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("h")};
@@ -713,7 +696,7 @@ static void what_shadow_would_permit_meets_the_limits(void **state)
                  {"ask", "{\"n\":10}", "limit:too", VERDICT_HUMAN_REVIEW}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct policy_request q = agent_request("bot", cases[i].action);
-        assert_int_equal(ask_with(&t, &q, cases[i].args), VERDICT_DENY);
+        assert_int_equal(ask_args(&t, &q, cases[i].args), VERDICT_DENY);
         assert_int_equal(t.outcome.has_would_have, cases[i].rule != NULL);
         if (cases[i].rule == NULL) continue;
         assert_int_equal(t.outcome.would_have, cases[i].would_have);
@@ -790,9 +773,9 @@ static void a_dry_run_is_over_where_the_request_is_so_by_itself(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct policy_request q = agent_request("b", "x");
         /* for whoever counts to find */
-        assert_int_equal(ask_with(&t, &q, cases[i].args), VERDICT_ALLOW);
+        assert_int_equal(ask_args(&t, &q, cases[i].args), VERDICT_ALLOW);
         q.dry_run = true;
-        ask_with(&t, &q, cases[i].args);
+        ask_args(&t, &q, cases[i].args);
         assert_string_equal(t.outcome.rule, cases[i].rule);
     }
     struct policy_request q = agent_request("b", "x");
@@ -801,9 +784,9 @@ static void a_dry_run_is_over_where_the_request_is_so_by_itself(void **state)
         .kind = VOTE_LIMIT, .policy_name = STR("doc"), .rule_id = STR("d")};
     q.approved = &approved;
     q.approved_count = 1; /* what was let through stops nothing, and hides nothing behind it */
-    ask_with(&t, &q, "{\"n\":1,\"m\":10,\"o\":1}");
+    ask_args(&t, &q, "{\"n\":1,\"m\":10,\"o\":1}");
     assert_string_equal(t.outcome.rule, "allow:a");
-    ask_with(&t, &q, "{\"n\":1,\"m\":10,\"o\":10}");
+    ask_args(&t, &q, "{\"n\":1,\"m\":10,\"o\":10}");
     assert_string_equal(t.outcome.rule, "limit:e");
     q.approved_count = 0;
     q.args = NULL;

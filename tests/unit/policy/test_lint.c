@@ -123,7 +123,8 @@ static void an_agent_beside_a_role_is_told_to_be_an_or(void **state)
              "roles: {finance: [carol]}\n");
     assert_int_equal(p.count, 1);
     assert_string_equal(p.list[0].path, "rules[0].roles");
-    assert_true(has_problem(&p, "is an or: the rule is for these agents whoever they act for"));
+    assert_true(has_problem(
+        &p, "is an alternative to agents: the rule is for these agents, for whomever they act"));
 }
 
 /* ---- negated tests ---- */

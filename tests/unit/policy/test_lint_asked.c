@@ -1,5 +1,5 @@
-/* Lints of what the asker writes: each row has a condition, what is told of it, the safe form that
- * is offered, and what gets past the first and not past the second. */
+/* Lints of what the requester writes: each row has a condition, what is told of it, the safe form
+ * that is offered, and what gets past the first and not past the second. */
 #include "unit/policy/support.h"
 
 struct row {
@@ -190,12 +190,29 @@ static void an_allow_that_takes_more_than_it_looks_is_told_with_the_safe_form(vo
         {"allow", "args.host.matches(\"^api\")", "looks for it anywhere",
          "args.host.matches(r\"\\Aapi\\z\")", "\"args\":{\"host\":\"api.evil\"}"},
         {"allow", "args.command.glob(\"grep *\")",
-         "as in args.command.matches(r\"^grep [A-Za-z0-9._/ -]*$\")",
-         "args.command.matches(r\"^grep [A-Za-z0-9._/ -]*$\")",
+         "write shell(args.command).all(c, c.name == \"grep\" && c.redirects == [] && c.env == {})",
+         "shell(args.command).all(c, c.name == \"grep\" && c.redirects == [] && c.env == {})",
          "\"args\":{\"command\":\"grep x; rm -rf /\"}"},
-        {"allow", "args.command.startsWith(\"grep \")", "matches(r\"^grep [A-Za-z0-9._/ -]*$\")",
-         "args.command.matches(r\"^grep [A-Za-z0-9._/ -]*$\")",
-         "\"args\":{\"command\":\"grep x; rm -rf /\"}"},
+        {"allow", "args.cmd.startsWith(\"grep \")",
+         "write shell(args.cmd).all(c, c.name == \"grep\" && c.redirects == [] && c.env == {})",
+         "shell(args.cmd).all(c, c.name == \"grep\" && c.redirects == [] && c.env == {})",
+         "\"args\":{\"cmd\":\"grep x; rm -rf /\"}"},
+        {"allow", "shell(args.cmd).all(c, c.name == \"ls\")",
+         "a redirection (ls > file) also passes; add c.redirects == [] && c.env == {}",
+         "shell(args.cmd).all(c, c.name == \"ls\" && c.redirects == [] && c.env == {})",
+         "\"args\":{\"cmd\":\"ls > .git/hooks/pre-commit\"}"},
+        {"allow", "shell(args.cmd).all(c, c.name == \"ls\" && c.redirects == [])",
+         "an assignment in front (LD_PRELOAD=x ls) also passes; add c.env == {}",
+         "shell(args.cmd).all(c, c.name == \"ls\" && c.redirects == [] && c.env == {})",
+         "\"args\":{\"cmd\":\"LD_PRELOAD=x ls\"}"},
+        {"deny", "!shell(args.cmd).all(c, c.name == \"ls\" && c.env == {})",
+         "a redirection (ls > file) also passes; add c.redirects == []",
+         "!shell(args.cmd).all(c, c.name == \"ls\" && c.redirects == [] && c.env == {})",
+         "\"args\":{\"cmd\":\"ls > .git/hooks/pre-commit\"}"},
+        {"allow", "shell(args.cmd).all(c, c.name != \"rm\" && c.redirects == [] && c.env == {})",
+         "c.name != \"rm\" is a negated test",
+         "shell(args.cmd).all(c, c.name == \"ls\" && c.redirects == [] && c.env == {})",
+         "\"args\":{\"cmd\":\"bash x\"}"},
         {"allow", "args.sql.startsWith(\"SELECT\")", "takes any characters there",
          "args.sql.matches(r\"^SELECT[A-Za-z0-9._-]*$\")",
          "\"args\":{\"sql\":\"SELECT 1; DROP x\"}"},
@@ -226,7 +243,7 @@ static void an_allow_that_takes_more_than_it_looks_is_told_with_the_safe_form(vo
         {"allow", "args.host.contains(\"corp\")", "write args.host == \"corp\"",
          "args.host == \"corp\"", "\"args\":{\"host\":\"corp.evil.example\"}"},
         {"allow", "args.user == context.user",
-         "both sides of args.user == context.user are written", "args.user == acting_for",
+         "the requester chooses both sides of args.user == context.user", "args.user == acting_for",
          "\"acting_for\":\"dave\",\"args\":{\"user\":null},\"context\":{\"user\":null}"},
         {"allow", "resource.id == args.id", "and null equals null", "args.id == \"5\"", NULL},
     };
@@ -238,6 +255,8 @@ static void what_is_safe_or_meant_so_is_not_told(void **state)
 {
     static const struct row rows[] = {
         {"deny", "args.env != \"dev\"", NULL, NULL, NULL},
+        {"deny", "shell(args.cmd).exists(c, c.name == \"rm\")", NULL, NULL, NULL},
+        {"deny", "shell(args.cmd).exists(c, c.redirects.size() > 0)", NULL, NULL, NULL},
         {"deny", "!(args.env in [\"dev\", \"test\"])", NULL, NULL, NULL},
         {"deny", "!has(args.ticket)", NULL, NULL, NULL},
         {"deny", "context.blocked", NULL, NULL, NULL},

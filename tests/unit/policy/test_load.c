@@ -299,7 +299,7 @@ static void durations_and_counts_have_ranges(void **state)
     p = refused(REVIEW("by: []"));
     assert_true(has_problem(&p, "by: is empty"));
     p = refused("rules: [{id: a, actions: [c], decision: deny, review: {by: [x]}}]");
-    assert_true(has_problem(&p, "a deny asks nobody"));
+    assert_true(has_problem(&p, "a deny asks no person"));
     p = refused("rules: [{id: a, actions: [c], decision: deny, compute: {tool: x}}]");
     assert_true(has_problem(&p, "belongs to decision: compute only"));
     p = refused("rules: [{id: a, agents: [x], actions: [c], decision: compute}]");
@@ -605,7 +605,7 @@ static void a_line_break_that_nobody_sees_is_refused(void **state)
     for (size_t i = 0; i < sizeof breaks / sizeof *breaks; i++) {
         snprintf(text, sizeof text, rules, breaks[i]);
         struct policy_problems p = refused(text);
-        assert_true(has_problem(&p, "ends a line in YAML and shows as none"));
+        assert_true(has_problem(&p, "ends a line in YAML, but is not visible as one"));
         assert_int_equal(p.list[0].line, 2);
         assert_int_equal(p.list[0].column, 46);
     }

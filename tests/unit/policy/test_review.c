@@ -66,6 +66,7 @@ static void one_rule_that_asks_is_one_requirement(void **state)
     q.action = STR("plain");
     assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
     assert_int_equal(t.outcome.review.requirement_count, 1);
+    assert_int_equal(t.outcome.review.requirements[0].vote, 1);
     assert_int_equal(t.outcome.review.vote_count, 1);
     assert_vote(&t.outcome.review.votes[0], VOTE_GATE, "pay");
     assert_true(str_is(t.outcome.review.by, "finance"));

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { PEER_ANSWERS = 8, PEER_REQUESTS = 32, PEER_BYTES = 256 << 10 };
+enum { PEER_ANSWERS = 16, PEER_REQUESTS = 32, PEER_BYTES = 256 << 10 };
 
 struct peer {
     char folder[64], address[128]; /* "unix:/…" */

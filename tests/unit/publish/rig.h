@@ -87,13 +87,13 @@ static inline enum sent fake_send(void *state, const struct batch *b, struct sen
     enum sent answer = SENT_ACCEPTED;
     if (k->blocks || k->failing_sends != 0) {
         if (k->failing_sends > 0) k->failing_sends--;
-        fault_set(f, ERR_CLOSED, "", "the platform is away");
+        (void)fault_set(f, ERR_CLOSED, "", "the platform is away");
         answer = SENT_FAILED;
     } else if (k->takes_bytes != 0 && b->lines.size > k->takes_bytes) {
-        fault_set(f, ERR_BODY_TOO_LARGE, "", "too large");
+        (void)fault_set(f, ERR_BODY_TOO_LARGE, "", "too large");
         answer = SENT_TOO_LARGE;
     } else if (k->in_time_bytes != 0 && b->lines.size > k->in_time_bytes) {
-        fault_set(f, ERR_TIMEOUT, "", "late");
+        (void)fault_set(f, ERR_TIMEOUT, "", "late");
         answer = SENT_LATE;
     } else if (k->wants_from != 0) {
         ret->want_from = k->wants_from;
@@ -229,7 +229,7 @@ static inline void rig_remove_file(void *context, const char *name)
 static inline void rig_destroy(struct rig *r)
 {
     journal_close(r->journal);
-    r->disk->list(r->disk->state, rig_remove_file, r->folder);
+    (void)r->disk->list(r->disk->state, rig_remove_file, r->folder);
     disk_real_destroy(r->disk);
     rig_remove_file(r->folder, "lock");
     rmdir(r->folder);
@@ -249,9 +249,9 @@ static inline void rig_append(struct rig *r, uint64_t first, unsigned count, siz
         journal_commit(r->producer, (size_t)size + padding, 0, true);
         journal_seal(r->producer);
     }
-    uint64_t written, durable = 0, mark = journal_mark(r->producer);
+    uint64_t written, durable = 0, mark = journal_block(r->producer);
     while (durable < mark) {
-        journal_marks(r->producer, &written, &durable);
+        journal_progress(r->producer, &written, &durable);
         sched_yield();
     }
 }

@@ -32,8 +32,9 @@ static struct wire wire_create(void)
     struct fault f;
     snprintf(w.key_file, sizeof w.key_file, "%s/key", w.peer->folder);
     write_key(&w, KEY "\n");
-    assert_int_equal(transport_http_create(w.peer->address, w.key_file, "node 1", &w.transport, &f),
-                     ERR_OK);
+    assert_int_equal(
+        transport_http_create(w.peer->address, NULL, w.key_file, "node 1", &w.transport, &f),
+        ERR_OK);
     return w;
 }
 
@@ -80,8 +81,26 @@ static void positions_are_asked_for_with_the_key_and_the_encoded_node(void **sta
     assert_int_equal(find(&w, &r, &f), ERR_OK);
     assert_false(r.known);
     assert_string_equal(r.log_id, "l1");
-    assert_has(peer_request(w.peer, 0), "GET /api/v1/audit/positions?node=node%201 HTTP/1.1\r\n");
+    assert_has(peer_request(w.peer, 0),
+               "GET /api/v1/audit/positions?node=node%201&journal=0 HTTP/1.1\r\n");
     assert_has(peer_request(w.peer, 0), "Authorization: Bearer " KEY "\r\n");
+    wire_destroy(&w);
+}
+
+static void a_platform_that_cannot_be_asked_for_one_journal_is_asked_for_all(void **state)
+{
+    (void)state;
+    struct wire w = wire_create();
+    struct stream_report r;
+    struct fault f;
+    peer_will_answer(w.peer, 400, NULL,
+                     "{\"error\":\"journal: is not known here\",\"code\":\"unknown_parameter\"}");
+    peer_will_answer(
+        w.peer, 200, NULL,
+        "{\"log_id\":\"l1\",\"streams\":[{\"journal\":\"0\",\"epoch\":\"0123456789abcdef\",\"next_seq\":42}]}");
+    assert_int_equal(find(&w, &r, &f), ERR_OK);
+    assert_int_equal(r.next_seq, 42);
+    assert_has(peer_request(w.peer, 1), "GET /api/v1/audit/positions?node=node%201 HTTP/1.1\r\n");
     wire_destroy(&w);
 }
 
@@ -273,15 +292,15 @@ static void a_key_file_that_holds_no_key_is_refused_by_name(void **state)
     static const char *const wrong[] = {"", "\n", "two words\n", "a\nb\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         write_key(&w, wrong[i]);
-        assert_int_equal(transport_http_create(w.peer->address, w.key_file, "n", &t, &f),
+        assert_int_equal(transport_http_create(w.peer->address, NULL, w.key_file, "n", &t, &f),
                          ERR_BAD_VALUE);
-        assert_has(f.text, "platform.key.file");
+        assert_has(f.text, "platform.key_file");
     }
-    assert_int_equal(transport_http_create(w.peer->address, "/nowhere/key", "n", &t, &f),
+    assert_int_equal(transport_http_create(w.peer->address, NULL, "/nowhere/key", "n", &t, &f),
                      ERR_NOT_FOUND);
     assert_has(f.text, "/nowhere/key");
     write_key(&w, KEY);
-    assert_int_not_equal(transport_http_create("ftp://x", w.key_file, "n", &t, &f), ERR_OK);
+    assert_int_not_equal(transport_http_create("ftp://x", NULL, w.key_file, "n", &t, &f), ERR_OK);
     wire_destroy(&w);
 }
 
@@ -289,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(positions_are_asked_for_with_the_key_and_the_encoded_node),
+        cmocka_unit_test(a_platform_that_cannot_be_asked_for_one_journal_is_asked_for_all),
         cmocka_unit_test(the_stream_of_journal_zero_is_the_one_that_counts),
         cmocka_unit_test(what_is_wanted_is_the_next_one_where_nothing_else_is_said),
         cmocka_unit_test(positions_that_are_not_as_they_should_be_are_a_failure),

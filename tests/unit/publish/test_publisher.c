@@ -440,7 +440,7 @@ static enum sent relay_send(void *state, const struct batch *b, struct send_answ
         pthread_mutex_unlock(&y->platform->lock);
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
         pthread_mutex_lock(&y->platform->lock);
-        fault_set(f, ERR_BAD_VALUE, "", "three partitions, not four");
+        (void)fault_set(f, ERR_BAD_VALUE, "", "three partitions, not four");
         answer = SENT_MISFIT;
     } else {
         /* begins, or goes back */

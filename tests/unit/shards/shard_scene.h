@@ -1,7 +1,7 @@
 /* shard_scene.h - one shard that is stepped, and its twin that is told of it by records alone.
  *
  * scene_ask() does what an engine does with a call: step it (again, while it wants that), append
- * the records to a journal, tell the shard their mark, and keep what was woken. The twin applies
+ * the records to a journal, tell the shard their block, and keep what was woken. The twin applies
  * each record's delta as recovery does; scene_compare() holds both against each other by what they
  * save. */
 #ifndef TESTS_SHARDS_SHARD_SCENE_H
@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "event/event.h"
-#include "shards/keeping.h"
+#include "shards/serialize.h"
 #include "shards/shard.h"
 
 enum { SCENE_RECORDS_MAX = 4096, SCENE_CALLS_MAX = 4096 };
@@ -33,7 +33,7 @@ struct scene {
     struct effects effects;
     struct arena effect_arena, kept, reading;
     struct chance chance;
-    uint64_t now_ms, ordinal, mark, next_ms;
+    uint64_t now_ms, ordinal, block, next_ms;
     struct scene_record records[SCENE_RECORDS_MAX];
     size_t record_count;
     struct call *woken[SCENE_CALLS_MAX];
@@ -138,7 +138,7 @@ static inline size_t scene_perform(struct scene *s)
         bytes += e->records[i].event.size + e->records[i].delta.size + 16;
         scene_record(s, &e->records[i]);
     }
-    if (e->record_count > 0) shard_recorded(s->shard, ++s->mark);
+    if (e->record_count > 0) shard_recorded(s->shard, ++s->block);
     for (size_t i = 0; i < e->notice_count; i++) {
         s->notice = e->notices[i];
         s->notice_count++;
@@ -190,9 +190,9 @@ static inline struct call *scene_call(struct scene *s, enum call_kind kind, stru
     arena_reset(c->arena);
     c->kind = kind;
     c->tenant = STR("acme");
-    c->asker = (struct asker){.principal = principal,
-                              .owner = principal,
-                              .key_id = STR("key_01JD0000000000000000000000")};
+    c->requester = (struct requester){.principal = principal,
+                                      .owner = principal,
+                                      .key_id = STR("key_01JD0000000000000000000000")};
     c->id = id_make(s->now_ms, &s->chance);
     return c;
 }
@@ -201,7 +201,7 @@ static inline struct call *scene_call(struct scene *s, enum call_kind kind, stru
 static inline const char *call_name(enum call_kind k)
 {
     static const char *const names[] = {
-#define CALL_KIND(name, closing, text) #name,
+#define CALL_KIND(name, shards, effect, ordinal, revocation, text) #name,
 #include "shards/call.def"
 #undef CALL_KIND
     };
@@ -337,15 +337,15 @@ static inline struct call *scene_enqueue_call(struct scene *s, struct scene_revi
     struct call *c = scene_call(s, CALL_ENQUEUE, principal);
     c->slot = SCENE_SLOT;
     c->tenant = scene_or(r.tenant, c->tenant);
-    c->asker.owner = scene_or(r.owner, STR("erin"));
-    c->asker.token_actor = r.token_actor;
+    c->requester.owner = scene_or(r.owner, STR("erin"));
+    c->requester.token_actor = r.token_actor;
     struct review_facts f = {.id = slot_id(id_make(s->now_ms, &s->chance), SCENE_SLOT),
                              .ordinal = ++s->ordinal,
                              .tenant = c->tenant,
                              .subject = str_is_absent(r.user) ? actor : r.user,
                              .is_user = !str_is_absent(r.user),
                              .principal = principal,
-                             .owner = c->asker.owner,
+                             .owner = c->requester.owner,
                              .acting_for = r.acting_for,
                              .action = scene_or(r.action, STR("issue_refund")),
                              .trace_id = scene_or(r.trace_id, STR("trace-1")),
@@ -390,6 +390,7 @@ static inline struct call *scene_enqueue_call(struct scene *s, struct scene_revi
     c->records[0] = scene_event_text(s, "decision", &e, c->arena);
     c->records[1] = f.item = scene_event_text(s, "review.enqueued", &e, c->arena);
     c->enqueue.facts = f;
+    c->enqueue.approved_below = UINT64_MAX;
     return c;
 }
 
@@ -402,14 +403,15 @@ static inline struct id scene_enqueue(struct scene *s, struct scene_review r)
     return c->enqueue.facts.id;
 }
 
-/* What was asked is pending already, and told so: its decision is of that review. */
+/* The request has a review already, and its decision names that one. */
 static inline struct call *scene_share_call(struct scene *s, const struct call *asked,
                                             struct str trace_id)
 {
-    struct call *c = scene_call(s, CALL_SHARE, asked->asker.principal);
+    struct call *c = scene_call(s, CALL_SHARE, asked->requester.principal);
     c->slot = SCENE_SLOT;
     c->enqueue.facts.id = asked->enqueue.facts.id;
     c->enqueue.facts.trace_id = trace_id;
+    c->enqueue.facts.state = asked->enqueue.facts.state;
     c->records[0] = asked->records[0];
     return c;
 }
@@ -429,10 +431,12 @@ static inline struct call *scene_on(struct scene *s, enum call_kind kind, struct
     struct call *c = scene_call(s, kind, principal);
     c->slot = (uint16_t)slot_of_id(id);
     c->review.id = id;
-    c->asker.sees_all = kind == CALL_APPROVE || kind == CALL_DENY;
-    if (!c->asker.sees_all) c->asker.owner = STR("erin"); /* as who asked */
+    c->requester.sees_all = kind == CALL_APPROVE || kind == CALL_DENY;
+    if (!c->requester.sees_all) c->requester.owner = STR("erin"); /* as who asked */
     c->review.principal = c->review.owner = c->review.by = principal;
     c->review.meets = UINT32_MAX;
+    c->review.key = (struct id){{1, 2, 3}};
+    c->review.proof = REVIEW_PROOF_OWNER;
     return c;
 }
 
@@ -455,7 +459,7 @@ static inline struct id scene_approved(struct scene *s)
 static inline struct review_facts scene_look(struct scene *s, struct id id)
 {
     struct call *c = scene_on(s, CALL_REVIEW_GET, id, STR("viewer"));
-    c->asker.sees_all = true;
+    c->requester.sees_all = true;
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_OK);
     return c->review.facts;

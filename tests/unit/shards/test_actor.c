@@ -63,13 +63,13 @@ static void suspending_twice_keeps_the_first_reason_and_records_nothing(void **s
     assert_int_equal(second->actor.suspended_ms, scene_start_ms);
     assert_text(second->actor.reason, "one");
     assert_int_equal(s->record_count, 1);
-    assert_int_equal(s->effects.reveals_mark, 1);
+    assert_int_equal(s->effects.reveals_block, 1);
     assert_int_equal(s->notice_count,
                      2); /* whoever repeats it is answered when everybody knows, too */
     assert_int_equal(s->notice.at_ms, scene_start_ms);
 }
 
-static void all_pending_reviews_of_the_actor_are_denied_a_few_a_step(void **state)
+static void all_reviews_of_the_actor_are_ended_a_few_a_step(void **state)
 {
     struct scene *s = *state;
     struct id ids[10];
@@ -88,15 +88,15 @@ static void all_pending_reviews_of_the_actor_are_denied_a_few_a_step(void **stat
     struct call *c = suspend_call(s, STR("invoice_bot"), STR("why"));
     scene_ask(s, c);
     assert_true(s->steps > 1);
-    assert_int_equal(s->record_count - before, 10);
-    assert_last_kinds(s, "review.denied", "review.denied", "review.denied");
+    assert_int_equal(s->record_count - before, 11);
+    assert_last_kinds(s, "review.denied", "review.denied", "review.cancelled");
     struct event e = scene_event(s, -1);
     assert_text(e.rule, "actor:suspended");
     assert_text(e.resolved_by, "root");
     assert_true(waiter->answered);
     assert_int_equal(waiter->review.facts.state, REVIEW_DENIED);
     for (unsigned i = 0; i < 10; i++)
-        assert_int_equal(scene_look(s, ids[i]).state, i == 3 ? REVIEW_APPROVED : REVIEW_DENIED);
+        assert_int_equal(scene_look(s, ids[i]).state, i == 3 ? REVIEW_CANCELLED : REVIEW_DENIED);
     assert_int_equal(scene_look(s, other).state, REVIEW_PENDING);
     assert_int_equal(scene_look(s, of_user).state, REVIEW_PENDING);
     scene_compare(s->shard, s->twin);
@@ -109,7 +109,7 @@ static void the_answer_reveals_the_last_denial(void **state)
     struct call *c = suspend_call(s, STR("invoice_bot"), STR("why"));
     scene_ask(s, c);
     assert_int_equal(s->effects.record_count, 0); /* the last step only answered */
-    assert_int_equal(s->effects.reveals_mark, s->mark);
+    assert_int_equal(s->effects.reveals_block, s->block);
 }
 
 static void an_event_id_is_never_given_twice(void **state)
@@ -211,7 +211,7 @@ static void who_asks_for_that_again_waits_for_the_last_denial(void **state)
     deny_spellings(s, STR("bot"));
     assert_int_equal(s->record_count, before);
     assert_true(s->effects.reveals_unsynced);
-    assert_int_equal(s->effects.reveals_mark, s->mark);
+    assert_int_equal(s->effects.reveals_block, s->block);
 }
 
 static void an_overdue_review_of_another_spelling_expires(void **state)
@@ -328,9 +328,9 @@ static void resuming_is_recorded_and_leaves_older_tokens_dead(void **state)
     assert_int_equal(list(s, 0, 10)->list.total, 0);
     assert_int_equal(resume(s, STR("bot"))->err, ERR_NOT_FOUND);
     /* that it goes on is told no earlier than it is kept */
-    assert_int_equal(s->effects.reveals_mark, s->mark);
-    assert_false(shard_actor_goes_on(s->shard, c->tenant, STR("bot"), s->mark - 1));
-    assert_true(shard_actor_goes_on(s->shard, c->tenant, STR("bot"), s->mark));
+    assert_int_equal(s->effects.reveals_block, s->block);
+    assert_false(shard_actor_goes_on(s->shard, c->tenant, STR("bot"), s->block - 1));
+    assert_true(shard_actor_goes_on(s->shard, c->tenant, STR("bot"), s->block));
     assert_int_equal(resume(s, STR("nobody"))->err, ERR_NOT_FOUND);
     scene_suspend(s, STR("other_bot"));
     scene_enqueue(s, (struct scene_review){.actor = STR("bot")});
@@ -474,7 +474,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         scene_test(suspending_is_recorded_and_everybody_is_told),
         scene_test(suspending_twice_keeps_the_first_reason_and_records_nothing),
-        scene_test(all_pending_reviews_of_the_actor_are_denied_a_few_a_step),
+        scene_test(all_reviews_of_the_actor_are_ended_a_few_a_step),
         scene_test(the_answer_reveals_the_last_denial),
         scene_test(an_event_id_is_never_given_twice),
         scene_test(after_a_crash_in_between_the_ticks_deny_the_rest),

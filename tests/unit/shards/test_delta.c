@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shards/keeping.h"
+#include "shards/serialize.h"
 #include "shards/shard.h"
 
 enum { SLOT = 77, BYTES = 8 << 10 };
@@ -84,28 +84,40 @@ static const struct actor_facts some_actor = {.tenant = {"acme", 4},
                                               .reason = {"loops", 5},
                                               .ordinal = 21,
                                               .suspended_ms = 22};
-static const struct review_vote some_vote = {
-    .principal = {"p", 1}, .owner = {"o", 1}, .by = {"b", 1}, .at_ms = 31, .meets = 0x80000001};
+static const struct review_vote some_vote = {.principal = {"p", 1},
+                                             .owner = {"o", 1},
+                                             .by = {"b", 1},
+                                             .at_ms = 31,
+                                             .meets = 0x80000001,
+                                             .key = {{7, 7}},
+                                             .proof = REVIEW_PROOF_NAMED};
 
 static const struct signer_rotation some_rotation = {.number = 1795166400,
                                                      .active_ms = 1795166400123,
                                                      .ends_older = true,
                                                      .salt = {41, 42, 43, [15] = 44}};
 
-static struct limit_ask some_ask(void)
+static const struct retry_outcome some_outcome = {.key.bytes = {0, SLOT, 51},
+                                                  .tenant.bytes = {52},
+                                                  .asker.bytes = {53},
+                                                  .body.bytes = {54},
+                                                  .at_ms = 1795166400123,
+                                                  .verdict = 3,
+                                                  .has_record = true};
+
+static struct limit_request some_ask(void)
 {
-    struct limit_ask ask = {.window_ms = 3600000, .amount = -1};
+    struct limit_request ask = {.window_ms = 3600000, .amount = -1};
     memset(ask.key.bytes, 0, sizeof ask.key.bytes);
     ask.key.bytes[1] = SLOT;
     return ask;
 }
 
-/* As earlier versions put it: without the digest of the request, which comes last. */
-static void put_opened_plain(struct buf *out, const struct review_facts *r)
+/* As earlier versions put it: without what comes last. */
+static void make_plain(struct buf *out, enum delta_kind kind, size_t without)
 {
-    delta_put_opened(out, r);
-    out->size -= REVIEW_DIGEST_BYTES;
-    out->bytes[0] = DELTA_REVIEW_OPENED_PLAIN;
+    out->size -= without;
+    out->bytes[0] = (char)kind;
     uint32_t size = (uint32_t)(out->size - 7);
     for (size_t i = 0; i < 4; i++) out->bytes[3 + i] = (char)(size >> (8 * i));
 }
@@ -114,7 +126,7 @@ static struct str put_entry(enum delta_kind kind, struct buf *out)
 {
     struct token_facts t = some_token();
     struct review_facts r = some_review();
-    struct limit_ask ask = some_ask();
+    struct limit_request ask = some_ask();
     const struct limit_told told = {.counted = true, .stamp_ms = 1795166400123};
     const struct retry retry = {.given = true, .key = digest_of(8), .body = digest_of(9)};
     buf_clear(out);
@@ -128,13 +140,25 @@ static struct str put_entry(enum delta_kind kind, struct buf *out)
         break;
     case DELTA_LIMIT_COUNTED: delta_put_counted(out, &ask, &told); break;
     case DELTA_REVIEW_OPENED: delta_put_opened(out, &r); break;
-    case DELTA_REVIEW_OPENED_PLAIN: put_opened_plain(out, &r); break;
+    case DELTA_REVIEW_OPENED_PLAIN:
+        delta_put_opened(out, &r);
+        make_plain(out, kind, REVIEW_DIGEST_BYTES);
+        break;
     case DELTA_REVIEW_TRACED: delta_put_traced(out, r.id, STR("trace")); break;
+    case DELTA_REVIEW_VOTED_PLAIN:
+        delta_put_voted(out, r.id, &some_vote);
+        make_plain(out, kind, ID_BYTES + 1);
+        break;
     case DELTA_REVIEW_VOTED: delta_put_voted(out, r.id, &some_vote); break;
+    case DELTA_REVIEW_MOVED_PLAIN:
+        delta_put_moved(out, &r);
+        make_plain(out, kind, 1);
+        break;
     case DELTA_REVIEW_MOVED: delta_put_moved(out, &r); break;
     case DELTA_ACTOR_SUSPENDED: delta_put_suspended(out, SLOT, &some_actor); break;
     case DELTA_ACTOR_RESUMED: delta_put_resumed(out, SLOT, STR("acme"), STR("bot"), 88); break;
     case DELTA_SIGNER_ROTATED: delta_put_rotated(out, &some_rotation); break;
+    case DELTA_RETRY_KEPT: delta_put_kept(out, &some_outcome); break;
     }
     assert_false(out->overflow);
     assert_true(out->size > 7);
@@ -148,12 +172,13 @@ static bool read_entry(const struct delta_entry *e)
     struct review_facts r;
     struct actor_facts a;
     struct review_vote v;
-    struct limit_ask ask;
+    struct limit_request ask;
     struct limit_told told;
     struct retry retry;
     struct id id;
     struct str first, second;
     struct signer_rotation rotation;
+    struct retry_outcome outcome;
     uint64_t at_ms;
     uint32_t uses;
     switch (e->kind) {
@@ -165,11 +190,14 @@ static bool read_entry(const struct delta_entry *e)
     case DELTA_REVIEW_OPENED_PLAIN:
     case DELTA_REVIEW_OPENED: return delta_read_opened(e, &r);
     case DELTA_REVIEW_TRACED: return delta_read_traced(e->body, &id, &first);
-    case DELTA_REVIEW_VOTED: return delta_read_voted(e->body, &id, &v);
-    case DELTA_REVIEW_MOVED: return delta_read_moved(e->body, &r);
+    case DELTA_REVIEW_VOTED_PLAIN:
+    case DELTA_REVIEW_VOTED: return delta_read_voted(e, &id, &v);
+    case DELTA_REVIEW_MOVED_PLAIN:
+    case DELTA_REVIEW_MOVED: return delta_read_moved(e, &r);
     case DELTA_ACTOR_SUSPENDED: return delta_read_suspended(e->body, &a);
     case DELTA_ACTOR_RESUMED: return delta_read_resumed(e->body, &first, &second, &at_ms);
     case DELTA_SIGNER_ROTATED: return delta_read_rotated(e->body, &rotation);
+    case DELTA_RETRY_KEPT: return delta_read_kept(e->body, &outcome);
     }
     return false;
 }
@@ -241,7 +269,7 @@ static void uses_revocations_and_counts_come_back(void **state)
     struct id id;
     uint32_t uses;
     uint64_t at_ms;
-    struct limit_ask ask, put = some_ask();
+    struct limit_request ask, put = some_ask();
     struct limit_told told;
     assert_true(delta_read_spent(only_entry(put_entry(DELTA_TOKEN_SPENT, &out)).body, &id, &uses));
     assert_bytes(id, id_of(1));
@@ -318,7 +346,8 @@ static void moves_votes_and_traces_come_back(void **state)
     struct review_vote v;
     struct id id;
     struct str trace_id;
-    assert_true(delta_read_moved(only_entry(put_entry(DELTA_REVIEW_MOVED, &out)).body, &r));
+    struct delta_entry e = only_entry(put_entry(DELTA_REVIEW_MOVED, &out));
+    assert_true(delta_read_moved(&e, &r));
     assert_bytes(r.id, put.id);
     assert_int_equal(r.state, put.state);
     assert_int_equal(r.resolved_ms, put.resolved_ms);
@@ -330,7 +359,10 @@ static void moves_votes_and_traces_come_back(void **state)
     assert_int_equal(r.redeemed_ms, put.redeemed_ms);
     assert_bytes(r.retry_key, put.retry_key);
     assert_bytes(r.retry_body, put.retry_body);
-    assert_true(delta_read_voted(only_entry(put_entry(DELTA_REVIEW_VOTED, &out)).body, &id, &v));
+    e = only_entry(put_entry(DELTA_REVIEW_VOTED, &out));
+    assert_true(delta_read_voted(&e, &id, &v));
+    assert_bytes(v.key, some_vote.key);
+    assert_int_equal(v.proof, some_vote.proof);
     assert_bytes(id, put.id);
     assert_str(v.principal, some_vote.principal);
     assert_str(v.owner, some_vote.owner);
@@ -342,6 +374,33 @@ static void moves_votes_and_traces_come_back(void **state)
         delta_read_traced(only_entry(put_entry(DELTA_REVIEW_TRACED, &out)).body, &id, &trace_id));
     assert_bytes(id, put.id);
     assert_str(trace_id, STR("trace"));
+}
+
+/* Of an earlier version, in which only the requester could cancel a review. */
+static void moves_and_votes_of_an_earlier_version_come_back(void **state)
+{
+    (void)state;
+    char bytes[BYTES];
+    struct buf out = buf_over(bytes, sizeof bytes);
+    struct review_facts r, put = some_review();
+    struct review_vote v;
+    struct id id;
+    static const struct id none;
+    struct delta_entry e = only_entry(put_entry(DELTA_REVIEW_VOTED_PLAIN, &out));
+    assert_true(delta_read_voted(&e, &id, &v));
+    assert_str(v.by, some_vote.by);
+    assert_bytes(v.key, none);
+    assert_int_equal(v.proof, REVIEW_PROOF_UNKNOWN);
+    e = only_entry(put_entry(DELTA_REVIEW_MOVED_PLAIN, &out));
+    assert_true(delta_read_moved(&e, &r));
+    assert_int_equal(r.cancelled_by, REVIEW_NOT_CANCELLED);
+    put.state = REVIEW_CANCELLED;
+    buf_clear(&out);
+    delta_put_moved(&out, &put);
+    make_plain(&out, DELTA_REVIEW_MOVED_PLAIN, 1);
+    e = only_entry(buf_view(&out));
+    assert_true(delta_read_moved(&e, &r));
+    assert_int_equal(r.cancelled_by, REVIEW_BY_REQUESTER);
 }
 
 static void suspensions_come_back(void **state)
@@ -389,12 +448,13 @@ static void the_bytes_on_disk_are_these(void **state)
 static void kinds_keep_their_numbers(void **state)
 {
     (void)state;
-    static const unsigned numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15};
+    static const unsigned numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
     assert_int_equal(KINDS, sizeof numbers / sizeof *numbers);
     for (size_t i = 0; i < KINDS; i++) assert_int_equal(kinds[i], numbers[i]);
     assert_int_equal(DELTA_TOKEN_MINTED, 1);
     assert_int_equal(DELTA_COUNTED, 4);
-    assert_int_equal(DELTA_REVIEW_MOVED, 8);
+    assert_int_equal(DELTA_REVIEW_MOVED_PLAIN, 8);
+    assert_int_equal(DELTA_REVIEW_MOVED, 14);
 }
 
 /* ---- many, and damage ---- */
@@ -484,10 +544,16 @@ static void values_that_cannot_be_are_damaged(void **state)
     (void)state;
     char bytes[BYTES];
     struct buf out = buf_over(bytes, sizeof bytes);
-    struct limit_ask ask = some_ask();
+    struct limit_request ask = some_ask();
     struct limit_told told = {.counted = true, .stamp_ms = UINT64_MAX};
     struct delta_entry e = only_entry(put_entry(DELTA_REVIEW_MOVED, &out));
     bytes[7 + ID_BYTES] = REVIEW_STATES; /* no such state */
+    assert_false(read_entry(&e));
+    e = only_entry(put_entry(DELTA_REVIEW_MOVED, &out));
+    bytes[out.size - 1] = REVIEW_BY_REVOCATION; /* of a review that is not cancelled */
+    assert_false(read_entry(&e));
+    e = only_entry(put_entry(DELTA_REVIEW_VOTED, &out));
+    bytes[out.size - 1] = REVIEW_PROOFS; /* no such proof */
     assert_false(read_entry(&e));
     e = only_entry(put_entry(DELTA_REVIEW_OPENED, &out));
     bytes[7 + ID_BYTES + 8] = 2; /* neither true nor false */
@@ -565,15 +631,20 @@ static void every_kind_changes_what_is_saved(void **state)
     r.state = REVIEW_APPROVED;
     for (size_t i = 0; i < KINDS; i++) {
         put_entry(kinds[i], &out);
-        if (kinds[i] == DELTA_TOKEN_MINTED || kinds[i] == DELTA_REVIEW_MOVED) buf_clear(&out);
+        bool moves = delta_moves_review(kinds[i]);
+        if (kinds[i] == DELTA_TOKEN_MINTED || moves) buf_clear(&out);
         if (kinds[i] == DELTA_TOKEN_MINTED) delta_put_minted(&out, &t, &(struct retry){0});
-        if (kinds[i] == DELTA_REVIEW_MOVED) delta_put_moved(&out, &r);
         if (kinds[i] == DELTA_REVIEW_OPENED) { /* one more than what the other kind opened */
-            struct review_facts more = some_review();
-            more.id = id_of(5);
+            r.id = id_of(5);
             buf_clear(&out);
-            delta_put_opened(&out, &more);
+            delta_put_opened(&out, &r);
         }
+        if (kinds[i] == DELTA_REVIEW_VOTED) {
+            buf_clear(&out);
+            delta_put_voted(&out, r.id, &some_vote);
+        }
+        if (moves) delta_put_moved(&out, &r);
+        if (kinds[i] == DELTA_REVIEW_MOVED_PLAIN) make_plain(&out, kinds[i], 1);
         struct delta_entry e = only_entry(buf_view(&out));
         assert_int_equal(shard_apply(s, &e, STR("{}"), &f), ERR_OK);
         buf_clear(&after);
@@ -594,6 +665,7 @@ int main(void)
         cmocka_unit_test(a_review_comes_back_as_it_was_opened),
         cmocka_unit_test(a_review_of_an_earlier_version_comes_back),
         cmocka_unit_test(moves_votes_and_traces_come_back),
+        cmocka_unit_test(moves_and_votes_of_an_earlier_version_come_back),
         cmocka_unit_test(suspensions_come_back),
         cmocka_unit_test(the_bytes_on_disk_are_these),
         cmocka_unit_test(kinds_keep_their_numbers),

@@ -11,14 +11,14 @@ static uint64_t random_next(uint64_t *chance)
     return *chance;
 }
 
-static struct limit_ask ask_of(uint8_t key, uint64_t window_ms)
+static struct limit_request ask_of(uint8_t key, uint64_t window_ms)
 {
-    struct limit_ask ask = {.window_ms = window_ms};
+    struct limit_request ask = {.window_ms = window_ms};
     memset(ask.key.bytes, key, sizeof ask.key.bytes);
     return ask;
 }
 
-static bool count_at(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms)
+static bool count_at(struct limit_table *t, const struct limit_request *ask, uint64_t now_ms)
 {
     struct limit_told told;
     assert_int_equal(limit_count(t, ask, now_ms, &told), ERR_OK);
@@ -80,7 +80,7 @@ static uint64_t random_pause(uint64_t window_ms, uint64_t *chance)
     return random_next(chance) % (window_ms / 100 + 1);
 }
 
-static void judge(const struct history *h, const struct limit_ask *ask,
+static void judge(const struct history *h, const struct limit_request *ask,
                   const struct limit_told *told, uint64_t at_ms)
 {
     uint64_t count, w = ask->window_ms;
@@ -104,7 +104,7 @@ static void count_at_random(uint64_t seed, uint64_t window_ms, uint64_t back_ms)
     static struct history h;
     struct limit_table t;
     uint64_t chance = seed, now_ms = now_2026 + seed % 977, latest_ms = now_ms, refused = 0;
-    struct limit_ask ask = ask_of(7, window_ms);
+    struct limit_request ask = ask_of(7, window_ms);
     ask.count_max = 40;
     ask.has_max = true;
     ask.amount_max = 100000;
@@ -162,12 +162,12 @@ static void the_bound_itself_is_let_through_and_one_more_is_not(void **state)
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 1000);
+    struct limit_request ask = ask_of(1, 1000);
     limit_table_init(&t, 10);
     ask.count_max = 3;
     for (int i = 0; i < 3; i++) assert_true(count_at(&t, &ask, now_2026));
     assert_false(count_at(&t, &ask, now_2026));
-    struct limit_ask sum = ask_of(2, 1000);
+    struct limit_request sum = ask_of(2, 1000);
     sum.has_max = true;
     sum.amount_max = 5000;
     sum.amount = 2500;
@@ -184,7 +184,7 @@ static void an_amount_that_could_not_be_read_is_over(void **state)
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 1000);
+    struct limit_request ask = ask_of(1, 1000);
     limit_table_init(&t, 10);
     ask.has_max = true;
     ask.amount_max = INT64_MAX;
@@ -200,7 +200,7 @@ static void what_a_person_approved_is_counted_and_never_refused(void **state)
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 1000);
+    struct limit_request ask = ask_of(1, 1000);
     limit_table_init(&t, 10);
     ask.count_max = 1;
     ask.let_through = true;
@@ -217,7 +217,7 @@ static void sums_that_overflow_are_over_and_stay_so_when_some_is_given_back(void
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 1000);
+    struct limit_request ask = ask_of(1, 1000);
     struct limit_told first, second;
     limit_table_init(&t, 10);
     ask.has_max = ask.let_through = true;
@@ -236,7 +236,7 @@ static void sums_that_overflow_are_over_and_stay_so_when_some_is_given_back(void
     limit_table_fini(&t);
 }
 
-static bool has_room_at(struct limit_table *t, struct limit_ask ask, uint64_t now_ms)
+static bool has_room_at(struct limit_table *t, struct limit_request ask, uint64_t now_ms)
 {
     ask.look_only = true;
     return count_at(t, &ask, now_ms);
@@ -246,7 +246,7 @@ static void a_look_says_what_counting_would_and_counts_nothing(void **state)
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 60000);
+    struct limit_request ask = ask_of(1, 60000);
     limit_table_init(&t, 1);
     ask.count_max = 2;
     ask.has_max = true;
@@ -263,7 +263,7 @@ static void a_look_says_what_counting_would_and_counts_nothing(void **state)
     ask.amount = 5;
     assert_true(count_at(&t, &ask, now_2026 + 200));
     assert_false(has_room_at(&t, ask, now_2026 + 200));
-    struct limit_ask other = ask_of(2, 60000);
+    struct limit_request other = ask_of(2, 60000);
     other.count_max = 1;
     assert_true(has_room_at(&t, other, now_2026 + 200)); /* though the table is full */
     assert_true(has_room_at(&t, ask, now_2026 + 62000));
@@ -276,7 +276,7 @@ static void counters_do_not_see_each_other(void **state)
     struct limit_table t;
     limit_table_init(&t, 300);
     for (unsigned i = 0; i < 256; i++) {
-        struct limit_ask ask = ask_of((uint8_t)i, 60000);
+        struct limit_request ask = ask_of((uint8_t)i, 60000);
         ask.count_max = i + 1;
         for (unsigned n = 0; n <= i; n++) assert_true(count_at(&t, &ask, now_2026));
         assert_false(count_at(&t, &ask, now_2026));
@@ -288,7 +288,7 @@ static void a_full_table_counts_nothing_for_a_newcomer_and_goes_on_for_the_other
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask first = ask_of(1, 1000), second = ask_of(2, 1000);
+    struct limit_request first = ask_of(1, 1000), second = ask_of(2, 1000);
     struct limit_told told;
     first.count_max = second.count_max = 10;
     limit_table_init(&t, 1);
@@ -304,7 +304,7 @@ static void what_is_recorded_is_taken_by_a_full_table(void **state)
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask first = ask_of(1, 1000), second = ask_of(2, 1000), third = ask_of(3, 1000);
+    struct limit_request first = ask_of(1, 1000), second = ask_of(2, 1000), third = ask_of(3, 1000);
     struct limit_told told = {.counted = true, .stamp_ms = now_2026};
     first.count_max = second.count_max = third.count_max = 1;
     limit_table_init(&t, 1);
@@ -321,7 +321,7 @@ static void what_is_given_back_may_be_counted_again(void **state)
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 60000);
+    struct limit_request ask = ask_of(1, 60000);
     struct limit_told told;
     limit_table_init(&t, 10);
     ask.count_max = 2;
@@ -341,7 +341,7 @@ static void giving_back_an_amount_that_could_not_be_read_changes_no_sum(void **s
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 60000);
+    struct limit_request ask = ask_of(1, 60000);
     struct limit_told told;
     limit_table_init(&t, 10);
     ask.has_max = true;
@@ -362,7 +362,7 @@ static void a_record_from_before_counts_in_its_own_bucket(void **state)
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 60000);
+    struct limit_request ask = ask_of(1, 60000);
     uint64_t newest_ms = now_2026 - now_2026 % 1000;
     limit_table_init(&t, 10);
     ask.count_max = 3;
@@ -383,7 +383,7 @@ static void many_requests_count_at_once_as_one_by_one(void **state)
     (void)state;
     const uint64_t newest_ms = now_2026 / 60000 * 60000 + 60000;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 60000), other = ask_of(2, 60000);
+    struct limit_request ask = ask_of(1, 60000), other = ask_of(2, 60000);
     struct limit_told told = {.counted = true, .stamp_ms = newest_ms - 30000};
     limit_table_init(&t, 10);
     assert_int_equal(limit_apply(&t, &ask, &told), ERR_OK);
@@ -407,7 +407,7 @@ static void what_was_refused_or_is_long_gone_gives_nothing_back(void **state)
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 60000);
+    struct limit_request ask = ask_of(1, 60000);
     struct limit_told old, refused;
     limit_table_init(&t, 10);
     ask.count_max = 1;
@@ -430,7 +430,7 @@ static void a_counter_is_dropped_when_a_whole_window_has_passed_over_it_and_not_
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 60000);
+    struct limit_request ask = ask_of(1, 60000);
     limit_table_init(&t, 10);
     ask.count_max = 5;
     assert_true(limit_table_next_ms(&t) == UINT64_MAX);
@@ -453,7 +453,7 @@ static void counters_that_end_together_are_dropped_a_few_at_a_time(void **state)
     struct limit_table t;
     limit_table_init(&t, 20);
     for (uint8_t i = 0; i < 20; i++) {
-        struct limit_ask ask = ask_of(i, 60000);
+        struct limit_request ask = ask_of(i, 60000);
         count_at(&t, &ask, now_2026);
     }
     for (size_t left = 20; left > 0; left -= left < 7 ? left : 7) {
@@ -472,7 +472,7 @@ static void a_dropped_counter_is_not_counted_anew_in_the_time_before(void **stat
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 60000);
+    struct limit_request ask = ask_of(1, 60000);
     struct limit_told told;
     uint64_t dropped_ms = now_2026 + 63000;
     ask.count_max = 1;
@@ -490,7 +490,7 @@ static void a_counter_without_amounts_takes_no_memory_for_sums(void **state)
 {
     (void)state;
     struct limit_table t;
-    struct limit_ask ask = ask_of(1, 60000);
+    struct limit_request ask = ask_of(1, 60000);
     limit_table_init(&t, 10);
     ask.count_max = 5;
     count_at(&t, &ask, now_2026);
@@ -508,7 +508,8 @@ static void a_counter_without_amounts_takes_no_memory_for_sums(void **state)
 
 /* ---- through the shard: calls, records, snapshots ---- */
 
-static struct call *limit_call(struct scene *s, enum call_kind kind, const struct limit_ask *ask)
+static struct call *limit_call(struct scene *s, enum call_kind kind,
+                               const struct limit_request *ask)
 {
     struct call *c = scene_call(s, kind, STR("fleet"));
     c->slot = (uint16_t)slot_of_key(ask->key);
@@ -516,8 +517,8 @@ static struct call *limit_call(struct scene *s, enum call_kind kind, const struc
     return c;
 }
 
-/* As home does it: counted, then in the decision's record, which anybody journals. */
-static bool shard_counts(struct scene *s, const struct limit_ask *ask, struct limit_told *ret)
+/* As origin does it: counted, then in the decision's record, which anybody journals. */
+static bool shard_counts(struct scene *s, const struct limit_request *ask, struct limit_told *ret)
 {
     char bytes[256];
     struct buf delta = buf_over(bytes, sizeof bytes);
@@ -538,7 +539,7 @@ static void records_alone_rebuild_every_counter(void **state)
     struct scene *s = *state;
     uint64_t chance = 42;
     for (int step = 0; step < 1500; step++) {
-        struct limit_ask ask = ask_of((uint8_t)(random_next(&chance) % 50), 60000);
+        struct limit_request ask = ask_of((uint8_t)(random_next(&chance) % 50), 60000);
         struct limit_told told;
         ask.key.bytes[3] = 9;
         ask.count_max = 10;
@@ -564,7 +565,7 @@ static void records_alone_rebuild_every_counter(void **state)
 static void a_loaded_counter_refuses_what_the_saved_one_would(void **state)
 {
     struct scene *s = *state;
-    struct limit_ask ask = ask_of(5, 60000);
+    struct limit_request ask = ask_of(5, 60000);
     struct limit_told told;
     struct scene_saved saved;
     struct fault f;
@@ -604,7 +605,7 @@ static void a_damaged_saved_counter_is_refused_and_changes_nothing(void **state)
 {
     (void)state;
     struct limit_table from, to;
-    struct limit_ask ask = ask_of(5, 60000);
+    struct limit_request ask = ask_of(5, 60000);
     char bytes[1024];
     struct buf out = buf_over(bytes, sizeof bytes);
     size_t cursor = 0, refused = 0;
@@ -677,7 +678,7 @@ static void counters_that_were_counted_alike_are_saved_alike_whatever_they_refus
         struct limit_table tables[2];
         char bytes[2][4096];
         struct buf saved[2];
-        struct limit_ask ask = ask_of(7, 60000);
+        struct limit_request ask = ask_of(7, 60000);
         ask.count_max = 1;
         for (unsigned i = 0; i < 2; i++) {
             size_t cursor = 0;
@@ -699,7 +700,7 @@ static void a_counter_that_holds_nothing_is_not_saved(void **state)
 {
     struct scene *s = *state;
     struct scene_saved saved;
-    struct limit_ask ask = ask_of(5, 60000);
+    struct limit_request ask = ask_of(5, 60000);
     ask.count_max = 4;
     struct call *c = limit_call(s, CALL_COUNT, &ask), *back = limit_call(s, CALL_UNCOUNT, &ask);
     scene_ask(s, c);
@@ -715,7 +716,7 @@ static void ticks_let_idle_counters_go(void **state)
     struct scene *s = *state;
     struct shard_totals totals;
     struct limit_told told;
-    struct limit_ask ask = ask_of(5, 60000);
+    struct limit_request ask = ask_of(5, 60000);
     ask.count_max = 4;
     shard_counts(s, &ask, &told);
     shard_totals(s->shard, &totals);

@@ -66,7 +66,7 @@ static void each_peer_is_rung_once_a_flush_and_only_with_news(void **state)
     free(calls);
 }
 
-static void one_beat_takes_so_many_from_a_peer_and_says_that_there_is_more(void **state)
+static void one_turn_takes_so_many_from_a_peer_and_says_that_there_is_more(void **state)
 {
     (void)state;
     struct post *p = post_create(3);
@@ -139,7 +139,7 @@ enum { THREADS = 4, PER_THREAD = 6000, AWAY_MOST = 2500 }; /* away: so that outb
 
 struct town {
     struct post *post;
-    sem_t bells[THREADS];
+    sem_t wakeups[THREADS];
     _Atomic unsigned done;
 };
 
@@ -147,29 +147,29 @@ struct citizen {
     struct town *town;
     unsigned index;
     struct call *calls;
-    uint64_t home; /* how many of its own came home */
+    uint64_t origin; /* how many of its own came back to the origin */
     /* of each peer's calls, one more than the newest's number */
     uint64_t last_seen[THREADS];
 };
 
 static void ring_citizen(void *context, unsigned peer)
 {
-    sem_post(&((struct town *)context)->bells[peer]);
+    sem_post(&((struct town *)context)->wakeups[peer]);
 }
 
 static void answer_or_count(struct citizen *me, struct call *c)
 {
-    if (c->home == me->index) {
-        assert_int_equal(c->mark, c->now_ms * 3 + c->to);
+    if (c->origin == me->index) {
+        assert_int_equal(c->block, c->now_ms * 3 + c->to);
         assert_true(c->answered);
-        me->home++;
+        me->origin++;
         return;
     }
-    assert_true(c->now_ms >= me->last_seen[c->home]); /* in order */
-    me->last_seen[c->home] = c->now_ms + 1;
-    c->mark = c->now_ms * 3 + me->index;
+    assert_true(c->now_ms >= me->last_seen[c->origin]); /* in order */
+    me->last_seen[c->origin] = c->now_ms + 1;
+    c->block = c->now_ms * 3 + me->index;
     c->answered = true;
-    mailbox_send(me->town->post, me->index, c->home, c);
+    mailbox_send(me->town->post, me->index, c->origin, c);
 }
 
 static void *live(void *argument)
@@ -179,24 +179,25 @@ static void *live(void *argument)
     uint64_t sent = 0;
     bool counted = false, more, left;
     while (atomic_load(&town->done) < THREADS) {
-        for (int i = 0; i < 700 && sent < PER_THREAD && sent - me->home < AWAY_MOST; i++, sent++) {
+        for (int i = 0; i < 700 && sent < PER_THREAD && sent - me->origin < AWAY_MOST;
+             i++, sent++) {
             struct call *c = &me->calls[sent];
             c->now_ms = sent;
-            c->home = (uint16_t)me->index;
+            c->origin = (uint16_t)me->index;
             c->to = (uint16_t)((me->index + 1 + sent % (THREADS - 1)) % THREADS);
             mailbox_send(town->post, me->index, c->to, c);
         }
         for (struct call *c; (c = mailbox_take(town->post, me->index, &more)) != NULL;)
             answer_or_count(me, c);
         left = mailbox_flush(town->post, me->index, ring_citizen, town);
-        if (!counted && me->home == PER_THREAD) {
+        if (!counted && me->origin == PER_THREAD) {
             counted = true;
             if (atomic_fetch_add(&town->done, 1) + 1 == THREADS)
-                for (unsigned i = 0; i < THREADS; i++) sem_post(&town->bells[i]);
+                for (unsigned i = 0; i < THREADS; i++) sem_post(&town->wakeups[i]);
         }
-        bool idle = sent == PER_THREAD || sent - me->home >= AWAY_MOST;
+        bool idle = sent == PER_THREAD || sent - me->origin >= AWAY_MOST;
         if (idle && !more && !left && atomic_load(&town->done) < THREADS)
-            sem_wait(&town->bells[me->index]);
+            sem_wait(&town->wakeups[me->index]);
     }
     return NULL;
 }
@@ -208,7 +209,7 @@ static void four_threads_lose_nothing_and_sleep_through_nothing(void **state)
     struct citizen all[THREADS];
     pthread_t threads[THREADS];
     memset(all, 0, sizeof all);
-    for (unsigned i = 0; i < THREADS; i++) sem_init(&town.bells[i], 0, 0);
+    for (unsigned i = 0; i < THREADS; i++) sem_init(&town.wakeups[i], 0, 0);
     for (unsigned i = 0; i < THREADS; i++) {
         all[i].town = &town;
         all[i].index = i;
@@ -217,12 +218,12 @@ static void four_threads_lose_nothing_and_sleep_through_nothing(void **state)
     }
     for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     for (unsigned i = 0; i < THREADS; i++) {
-        assert_int_equal(all[i].home, PER_THREAD);
+        assert_int_equal(all[i].origin, PER_THREAD);
         assert_int_equal(mailbox_depth(town.post, i), 0);
     }
     for (unsigned i = 0; i < THREADS; i++) {
         free(all[i].calls);
-        sem_destroy(&town.bells[i]);
+        sem_destroy(&town.wakeups[i]);
     }
     post_destroy(town.post);
 }
@@ -232,7 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_sent_is_taken_once_and_in_order),
         cmocka_unit_test(each_peer_is_rung_once_a_flush_and_only_with_news),
-        cmocka_unit_test(one_beat_takes_so_many_from_a_peer_and_says_that_there_is_more),
+        cmocka_unit_test(one_turn_takes_so_many_from_a_peer_and_says_that_there_is_more),
         cmocka_unit_test(sending_never_fails_and_a_full_ring_fills_up_again),
         cmocka_unit_test(what_is_sent_behind_an_outbox_does_not_overtake_it),
         cmocka_unit_test(four_threads_lose_nothing_and_sleep_through_nothing),

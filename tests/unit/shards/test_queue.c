@@ -57,7 +57,7 @@ static void a_wait_ends_with_its_time_and_shows_what_is_pending(void **state)
     assert_true(c->answered);
     assert_int_equal(c->err, ERR_OK);
     assert_int_equal(c->review.facts.state, REVIEW_PENDING);
-    assert_int_equal(c->mark, 1); /* it reveals the enqueueing */
+    assert_int_equal(c->block, 1); /* it reveals the enqueueing */
 }
 
 static void a_wait_ends_when_the_review_expires(void **state)
@@ -223,7 +223,7 @@ static void time_alone_expires_what_is_pending_and_what_is_approved(void **state
               pending = scene_enqueue(s, (struct scene_review){.binding = 1});
     assert_int_equal(scene_tick(s, 899999), 0);
     assert_int_equal(scene_tick(s, 1), 1);
-    assert_last_kinds(s, "review.expired");
+    assert_last_kinds(s, "review.lapsed");
     assert_int_equal(scene_look(s, id).state, REVIEW_EXPIRED);
     assert_int_equal(scene_tick(s, 899999), 0);
     assert_true(s->next_ms <= s->now_ms + 1);
@@ -268,7 +268,7 @@ static void what_ended_is_forgotten_after_a_day(void **state)
 static struct call *list(struct scene *s, uint64_t after, uint32_t limit)
 {
     struct call *c = scene_call(s, CALL_REVIEW_LIST, STR("rita"));
-    c->asker.sees_all = true;
+    c->requester.sees_all = true;
     c->list.state = REVIEW_PENDING;
     c->list.after = after;
     c->list.limit = limit;
@@ -308,15 +308,15 @@ static void a_page_reveals_the_newest_record_of_its_tenant(void **state)
     scene_do(s, CALL_APPROVE, first, STR("rita"));
     struct call *c = list(s, 0, 10);
     scene_ask(s, c);
-    assert_int_equal(s->effects.reveals_mark, 3);
+    assert_int_equal(s->effects.reveals_block, 3);
     c = list(s, 1, 10);
     scene_ask(s, c);
-    assert_int_equal(s->effects.reveals_mark, 3);
+    assert_int_equal(s->effects.reveals_block, 3);
     scene_do(s, CALL_DENY, first, STR("carol"));
     c = list(s, 0, 10);
     scene_ask(s, c);
     assert_int_equal(c->list.count, 1);
-    assert_int_equal(s->effects.reveals_mark, 4);
+    assert_int_equal(s->effects.reveals_block, 4);
     c = list(s, 0, 10);
     c->tenant = STR("globex");
     scene_ask(s, c);
@@ -338,6 +338,53 @@ static void what_arrives_out_of_order_is_listed_in_order(void **state)
         for (unsigned i = 1; i < 20; i++)
             assert_true(c->list.reviews[i - 1].ordinal <= c->list.reviews[i].ordinal);
     }
+}
+
+static void what_is_pending_is_listed_by_deadline_and_pages_meet(void **state)
+{
+    struct scene *s = *state;
+    struct id ids[60];
+    for (unsigned i = 0; i < 60; i++) /* many end in the same millisecond */
+        ids[i] = scene_enqueue(s, (struct scene_review){.actor = i % 2 ? STR("odd") : STR("even"),
+                                                        .binding = (uint8_t)i,
+                                                        .expires_in_ms = 1000 + i * 37 % 7});
+    scene_do(s, CALL_DENY, ids[7], STR("rita"));
+    scene_do(s, CALL_APPROVE, ids[8], STR("rita"));
+    for (unsigned filtered = 0; filtered < 2; filtered++) {
+        uint64_t after = 0, before_ms = 0;
+        unsigned seen = 0;
+        for (struct call *c;; after = review_deadline_position(&c->list.reviews[9])) {
+            c = list(s, after, 10);
+            c->list.by_deadline = true;
+            if (filtered) c->list.actor = STR("odd");
+            scene_ask(s, c);
+            assert_int_equal(c->err, ERR_OK);
+            assert_int_equal(c->list.total, filtered ? 29 : 58);
+            for (uint32_t i = 0; i < c->list.count; i++) {
+                const struct review_facts *f = &c->list.reviews[i];
+                assert_int_equal(f->state, REVIEW_PENDING);
+                assert_true(f->expires_ms >= before_ms);
+                assert_true(review_deadline_position(f) > after);
+                before_ms = f->expires_ms;
+                seen++;
+            }
+            if (c->list.count < 10) break;
+        }
+        assert_int_equal(seen, filtered ? 29 : 58);
+    }
+    s->now_ms += 1003; /* those that end by now are no more listed, recorded or not */
+    struct call *c = list(s, 0, 100);
+    c->list.by_deadline = true;
+    scene_ask(s, c);
+    for (uint32_t i = 0; i < c->list.count; i++)
+        assert_true(c->list.reviews[i].expires_ms > s->now_ms);
+    assert_int_equal(c->list.count, c->list.total);
+    scene_tick(s, 10);
+    c = list(s, 0, 100);
+    c->list.by_deadline = true;
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 0);
+    same_as_twin(s);
 }
 
 static void lists_are_filtered_by_actor_action_and_state(void **state)
@@ -397,7 +444,7 @@ static void who_is_no_reviewer_lists_their_own_only(void **state)
     scene_enqueue(s, (struct scene_review){
                          .principal = STR("squad"), .binding = 1, .acting_for = STR("eve")});
     struct call *c = list(s, 0, 10);
-    c->asker = (struct asker){.principal = STR("squad"), .owner = STR("erin")};
+    c->requester = (struct requester){.principal = STR("squad"), .owner = STR("erin")};
     scene_ask(s, c);
     assert_int_equal(c->list.total, 1);
     assert_text(c->list.reviews[0].principal, "squad");
@@ -482,7 +529,7 @@ static void a_page_without_room_for_one_review_is_refused(void **state)
 static struct call *find(struct scene *s, struct str trace_id, struct str principal)
 {
     struct call *c = scene_call(s, CALL_REVIEW_FIND, principal);
-    c->asker.owner = STR("erin"); /* as who asked */
+    c->requester.owner = STR("erin"); /* as who asked */
     c->list.trace_id = trace_id;
     c->list.limit = CALL_TRACES_MAX;
     c->list.any_state = true;
@@ -527,10 +574,10 @@ static void a_request_that_shares_a_review_is_recorded_with_it(void **state)
     assert_int_equal(scene_share(s, c, STR("t-a"))->err, ERR_OK);
     assert_int_equal(s->record_count - before, 1);
     assert_last_kinds(s, "decision");
-    uint64_t mark = s->mark;
+    uint64_t block = s->block;
     assert_int_equal(find(s, STR("t-a"), STR("fleet"))->list.count, 1);
     assert_true(s->effects.reveals_unsynced);
-    assert_int_equal(s->effects.reveals_mark, mark);
+    assert_int_equal(s->effects.reveals_block, block);
     scene_compare(s->shard, s->twin);
 }
 
@@ -616,7 +663,7 @@ static void a_trace_id_that_everybody_shares_names_nothing(void **state)
                                                .binding = (uint8_t)(i / 10)});
     }
     struct call *c = scene_call(s, CALL_REVIEW_FIND, STR("fleet"));
-    c->asker.owner = STR("erin");
+    c->requester.owner = STR("erin");
     c->list.trace_id = STR("trace-1");
     c->list.limit = CALL_TRACES_MAX;
     scene_ask(s, c);
@@ -680,6 +727,7 @@ int main(void)
         scene_test(pages_are_oldest_first_and_meet_without_a_gap),
         scene_test(a_page_reveals_the_newest_record_of_its_tenant),
         scene_test(what_arrives_out_of_order_is_listed_in_order),
+        scene_test(what_is_pending_is_listed_by_deadline_and_pages_meet),
         scene_test(lists_are_filtered_by_actor_action_and_state),
         scene_test(who_is_no_reviewer_lists_their_own_only),
         scene_test(what_is_overdue_is_not_listed_as_pending),

@@ -1,4 +1,4 @@
-/* One reactor thread and its beat. The threads meet on semaphores; a reactor that sleeps through
+/* One reactor thread and its turn. The threads meet on semaphores; a reactor that sleeps through
  * what it was told would hang here, so the whole program has a time limit. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ struct scene {
     bool other_thread; /* a port was called on another thread than the first was */
     int fds[16];
     size_t fd_count;
-    sem_t beat_ended, told, held, go;
+    sem_t turn_ended, told, held, go;
     atomic_bool hold_told, hold_end;
     size_t sockets;
 };
@@ -67,7 +67,7 @@ static void on_told(void *context, const struct reactor_message *m)
     struct scene *s = context;
     if (atomic_exchange(&s->hold_told, false)) hold(s);
     assert_int_not_equal(m->kind, REACTOR_STOP);
-    put(s, m->kind == REACTOR_DRAIN ? 'd' : m->is_unix ? 'u' : 's');
+    put(s, m->kind == REACTOR_DRAIN ? 'd' : m->socket != 0 ? 'u' : 's');
     if (m->kind == REACTOR_SOCKET) {
         s->sockets++;
         if (s->fd_count < 16) s->fds[s->fd_count++] = m->fd;
@@ -80,7 +80,7 @@ static void on_end(void *context)
     struct scene *s = context;
     put(s, 'e');
     if (atomic_exchange(&s->hold_end, false)) hold(s);
-    sem_post(&s->beat_ended);
+    sem_post(&s->turn_ended);
 }
 
 static void on_leave(void *context) { put(context, 'L'); }
@@ -91,7 +91,7 @@ static const struct reactor_ports ports = {
 static int set_up(void **state)
 {
     struct scene *s = calloc(1, sizeof *s);
-    sem_init(&s->beat_ended, 0, 0);
+    sem_init(&s->turn_ended, 0, 0);
     sem_init(&s->told, 0, 0);
     sem_init(&s->held, 0, 0);
     sem_init(&s->go, 0, 0);
@@ -106,16 +106,16 @@ static int tear_down(void **state)
     return 0;
 }
 
-static enum err tell(struct scene *s, enum reactor_message_kind kind, int fd, bool is_unix)
+static enum err tell(struct scene *s, enum reactor_message_kind kind, int fd, unsigned char socket)
 {
-    struct reactor_message m = {.kind = kind, .fd = fd, .is_unix = is_unix};
+    struct reactor_message m = {.kind = kind, .fd = fd, .socket = socket};
     return reactor_tell(s->reactor, &m);
 }
 
 /* Tells it to stop, and joins. Nothing else will ever wake it. */
 static void stop(struct scene *s)
 {
-    assert_int_equal(tell(s, REACTOR_STOP, -1, false), ERR_OK);
+    assert_int_equal(tell(s, REACTOR_STOP, -1, 0), ERR_OK);
     reactor_join(s->reactor);
     s->trace[s->traced] = '\0';
 }
@@ -131,18 +131,18 @@ static void a_reactor_told_to_stop_needs_no_other_event(void **state)
     reactor_destroy(s->reactor);
 }
 
-/* The bell rings into the sleep of a beat: that beat ends, the next takes the message. */
+/* The wakeup rings into the sleep of a turn: that turn ends, the next takes the message. */
 static void a_sleeping_reactor_told_to_stop_needs_no_other_event(void **state)
 {
     struct scene *s = *state;
     reactor_wake(s->reactor);
-    wait_for(&s->beat_ended); /* from here on it sleeps, or is about to */
+    wait_for(&s->turn_ended); /* from here on it sleeps, or is about to */
     stop(s);
     assert_int_equal(s->trace[s->traced - 1], 'L');
     reactor_destroy(s->reactor);
 }
 
-static void a_beat_is_told_begin_end(void **state)
+static void a_turn_is_told_begin_end(void **state)
 {
     struct scene *s = *state;
     atomic_store(&s->hold_end, true);
@@ -154,22 +154,22 @@ static void a_beat_is_told_begin_end(void **state)
     for (int i = 0; i < 3; i++) wait_for(&s->told);
     stop(s);
     assert_false(s->other_thread);
-    assert_non_null(strstr(s->trace, "Ebe"));    /* the first beat had nothing to take */
-    assert_non_null(strstr(s->trace, "esdube")); /* all that was told, in order, then the beat */
+    assert_non_null(strstr(s->trace, "Ebe"));    /* the first turn had nothing to take */
+    assert_non_null(strstr(s->trace, "esdube")); /* all that was told, in order, then the turn */
     assert_int_equal(s->fds[0], 100);
     assert_int_equal(s->fds[1], 102);
     assert_string_equal(s->trace + s->traced - 3, "beL");
     reactor_destroy(s->reactor);
 }
 
-static void each_wake_is_followed_by_a_beat(void **state)
+static void each_wake_is_followed_by_a_turn(void **state)
 {
     struct scene *s = *state;
     for (int i = 0; i < 200; i++) {
-        while (sem_trywait(&s->beat_ended) == 0) {
+        while (sem_trywait(&s->turn_ended) == 0) {
         }
         reactor_wake(s->reactor);
-        wait_for(&s->beat_ended);
+        wait_for(&s->turn_ended);
     }
     stop(s);
     uint64_t begun = 0;
@@ -202,16 +202,16 @@ static void a_full_inbox_is_said_and_nothing_is_told(void **state)
     struct scene *s = *state;
     atomic_store(&s->hold_told, true);
     size_t accepted = 0;
-    assert_int_equal(tell(s, REACTOR_SOCKET, -1, false), ERR_OK);
+    assert_int_equal(tell(s, REACTOR_SOCKET, -1, 0), ERR_OK);
     accepted++;
     wait_for(&s->held); /* it has that one in hand and takes no other */
     enum err err = ERR_OK;
     while (err == ERR_OK && accepted < FULL_AT_MOST)
-        if ((err = tell(s, REACTOR_SOCKET, -1, false)) == ERR_OK) accepted++;
+        if ((err = tell(s, REACTOR_SOCKET, -1, 0)) == ERR_OK) accepted++;
     assert_int_equal(err, ERR_FULL);
     sem_post(&s->go);
     for (size_t i = 0; i < accepted; i++) wait_for(&s->told);
-    assert_int_equal(tell(s, REACTOR_SOCKET, -1, false), ERR_OK); /* there is room again */
+    assert_int_equal(tell(s, REACTOR_SOCKET, -1, 0), ERR_OK); /* there is room again */
     stop(s);
     assert_int_equal(s->sockets, accepted + 1);
     reactor_destroy(s->reactor);
@@ -223,9 +223,9 @@ static void what_was_told_before_the_stop_is_handed_over(void **state)
     atomic_store(&s->hold_end, true);
     reactor_wake(s->reactor);
     wait_for(&s->held);
-    assert_int_equal(tell(s, REACTOR_DRAIN, -1, false), ERR_OK);
-    assert_int_equal(tell(s, REACTOR_STOP, -1, false), ERR_OK);
-    assert_int_equal(tell(s, REACTOR_DRAIN, -1, false), ERR_OK);
+    assert_int_equal(tell(s, REACTOR_DRAIN, -1, 0), ERR_OK);
+    assert_int_equal(tell(s, REACTOR_STOP, -1, 0), ERR_OK);
+    assert_int_equal(tell(s, REACTOR_DRAIN, -1, 0), ERR_OK);
     sem_post(&s->go);
     reactor_join(s->reactor);
     s->trace[s->traced] = '\0';
@@ -239,13 +239,13 @@ static void a_socket_that_nobody_took_is_closed(void **state)
     int fds[2];
     assert_int_equal(pipe(fds), 0);
     atomic_store(&s->hold_told, true);
-    assert_int_equal(tell(s, REACTOR_DRAIN, -1, false), ERR_OK);
+    assert_int_equal(tell(s, REACTOR_DRAIN, -1, 0), ERR_OK);
     wait_for(&s->held);
-    assert_int_equal(tell(s, REACTOR_STOP, -1, false), ERR_OK);
+    assert_int_equal(tell(s, REACTOR_STOP, -1, 0), ERR_OK);
     atomic_store(&s->hold_end, true);
     sem_post(&s->go);
-    wait_for(&s->held); /* the last beat ends: nothing more is taken */
-    assert_int_equal(tell(s, REACTOR_SOCKET, fds[0], false), ERR_OK);
+    wait_for(&s->held); /* the last turn ends: nothing more is taken */
+    assert_int_equal(tell(s, REACTOR_SOCKET, fds[0], 0), ERR_OK);
     sem_post(&s->go);
     reactor_join(s->reactor);
     assert_int_equal(s->sockets, 0);
@@ -263,8 +263,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_reactor_told_to_stop_needs_no_other_event),
         TEST(a_sleeping_reactor_told_to_stop_needs_no_other_event),
-        TEST(a_beat_is_told_begin_end),
-        TEST(each_wake_is_followed_by_a_beat),
+        TEST(a_turn_is_told_begin_end),
+        TEST(each_wake_is_followed_by_a_turn),
         TEST(many_threads_may_wake_it_even_when_it_is_gone),
         TEST(a_full_inbox_is_said_and_nothing_is_told),
         TEST(what_was_told_before_the_stop_is_handed_over),

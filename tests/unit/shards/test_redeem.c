@@ -32,7 +32,7 @@ static void the_decision_and_the_spending_are_one_record(void **state)
     char bytes[256];
     struct buf b = buf_over(bytes, sizeof bytes);
     struct call *c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
-    struct limit_ask ask = {.window_ms = 60000, .amount = 5};
+    struct limit_request ask = {.window_ms = 60000, .amount = 5};
     struct limit_told told = {.counted = true, .stamp_ms = s->now_ms};
     delta_put_counted(&b, &ask, &told);
     c->spent = buf_view(&b);
@@ -50,7 +50,7 @@ static void the_decision_and_the_spending_are_one_record(void **state)
     assert_int_equal(s->records[s->record_count - 1].delta.size, 0);
 }
 
-/* What home wrote is recorded whole or not at all. */
+/* What origin wrote is recorded whole or not at all. */
 static void what_is_too_large_for_a_record_changes_nothing(void **state)
 {
     struct scene *s = *state;
@@ -78,7 +78,7 @@ static void what_is_too_large_for_a_record_changes_nothing(void **state)
     same_as_twin(s);
 }
 
-/* So is what home has spent for it: the engine would rather end than record half of that. */
+/* So is what origin has spent for it: the engine would rather end than record half of that. */
 static void what_spent_too_much_for_a_record_changes_nothing(void **state)
 {
     struct scene *s = *state;
@@ -178,15 +178,15 @@ static void only_the_approved_request_of_who_asked_is_redeemed(void **state)
     assert_int_equal(c->err, ERR_NOT_REDEEMABLE);
     assert_int_equal(c->review.facts.state, REVIEW_APPROVED);
     c = scene_redeem_call(s, id, STR("rita"), 0, 0);
-    c->asker.sees_all = true;
+    c->requester.sees_all = true;
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_NOT_FOUND);
     c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
-    c->asker.token_actor = STR("other_bot");
+    c->requester.token_actor = STR("other_bot");
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_NOT_FOUND);
     c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
-    c->asker.token_actor = STR("invoice_bot");
+    c->requester.token_actor = STR("invoice_bot");
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_OK);
 }
@@ -218,8 +218,113 @@ static void an_approval_past_its_time_is_not_redeemed(void **state)
     assert_int_equal(c->err, ERR_NOT_REDEEMABLE);
     assert_int_equal(c->review.facts.state, REVIEW_EXPIRED);
     assert_text(c->review.facts.resolved_by, "rita"); /* who approved it is not forgotten */
-    assert_last_kinds(s, "review.expired");
+    assert_last_kinds(s, "review.lapsed");
     assert_int_equal(scene_look(s, other).state, REVIEW_APPROVED);
+    same_as_twin(s);
+}
+
+static void an_approval_is_taken_back_until_it_is_redeemed(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, (struct scene_review){0});
+    struct call *early = scene_on(s, CALL_TAKE_BACK, id, STR("carol"));
+    early->requester.sees_all = true;
+    scene_ask(s, early);
+    assert_int_equal(early->err, ERR_NOT_APPROVED);
+    assert_int_equal(scene_do(s, CALL_APPROVE, id, STR("rita"))->err, ERR_OK);
+    struct call *c = scene_on(s, CALL_TAKE_BACK, id, STR("carol"));
+    c->requester.sees_all = true;
+    c->review.meets = 0;
+    struct call *open = scene_on(s, CALL_TAKE_BACK, id, STR("carol"));
+    open->requester.sees_all = true;
+    open->review.note = STR("wrong account");
+    scene_ask(s, open); /* every reviewer may, where the rule names none */
+    assert_int_equal(open->err, ERR_OK);
+    assert_last_kinds(s, "review.approved", "review.cancelled");
+    const struct review_facts *f = &open->review.facts;
+    assert_int_equal(f->state, REVIEW_CANCELLED);
+    assert_int_equal(f->cancelled_by, REVIEW_BY_REVOCATION);
+    assert_text(f->resolved_by, "carol");
+    assert_text(f->note, "wrong account");
+    assert_int_equal(f->approval_count, 1);
+    struct event e = scene_event(s, -1);
+    assert_text(e.rule, "review:revoked");
+    assert_text(e.resolution_note, "wrong account");
+    scene_ask(s, c);
+    assert_true(c->err == ERR_OK && c->review.repeated);
+    c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_NOT_REDEEMABLE);
+    assert_int_equal(scene_do(s, CALL_APPROVE, id, STR("rita"))->err, ERR_ALREADY_RESOLVED);
+    id = scene_approved(s);
+    scene_ask(s, scene_redeem_call(s, id, STR("fleet"), 0, 0));
+    c = scene_on(s, CALL_TAKE_BACK, id, STR("carol"));
+    c->requester.sees_all = true;
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_ALREADY_RESOLVED);
+    same_as_twin(s);
+}
+
+static void an_approval_is_taken_back_by_whom_the_rule_names_only(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(
+        s, (struct scene_review){.requirements = STR("[{\"approvals\":1,\"by\":[\"x\"]}]")});
+    assert_int_equal(scene_do(s, CALL_APPROVE, id, STR("rita"))->err, ERR_OK);
+    struct call *c = scene_on(s, CALL_TAKE_BACK, id, STR("carol"));
+    c->requester.sees_all = true;
+    c->review.meets = 0;
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_WRONG_REVIEWER);
+    assert_int_equal(scene_look(s, id).state, REVIEW_APPROVED);
+    /* even while a redemption counts for it */
+    assert_true(scene_do(s, CALL_CLAIM, id, STR("fleet"))->review.claimed);
+    c = scene_on(s, CALL_TAKE_BACK, id, STR("carol"));
+    c->requester.sees_all = true;
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_NOT_REDEEMABLE);
+    scene_do(s, CALL_UNCLAIM, id, STR("fleet"));
+    same_as_twin(s);
+}
+
+static void suspending_an_actor_ends_its_approvals(void **state)
+{
+    struct scene *s = *state;
+    struct id approved = scene_approved(s);
+    struct call *c = scene_enqueue_call(s, (struct scene_review){.binding = 1});
+    scene_ask(s, c);
+    scene_suspend(s, STR("invoice_bot"));
+    struct review_facts f = scene_look(s, approved);
+    assert_int_equal(f.state, REVIEW_CANCELLED);
+    assert_int_equal(f.cancelled_by, REVIEW_BY_SUSPENSION);
+    assert_int_equal(scene_look(s, c->enqueue.facts.id).state, REVIEW_DENIED);
+    assert_last_kinds(s, "actor.suspended", "review.denied", "review.cancelled");
+    struct event e = scene_event(s, -1);
+    assert_text(e.rule, "actor:suspended");
+    c = scene_call(s, CALL_RESUME, STR("root"));
+    c->slot = SCENE_SLOT;
+    c->actor.actor = STR("invoice_bot");
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    c = scene_redeem_call(s, approved, STR("fleet"), 0, 0);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_NOT_REDEEMABLE);
+    same_as_twin(s);
+}
+
+static void every_spelling_of_a_suspended_actor_loses_its_approvals(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, (struct scene_review){.actor = STR("Invoice_Bot")});
+    assert_int_equal(scene_do(s, CALL_APPROVE, id, STR("rita"))->err, ERR_OK);
+    scene_suspend(s, STR("invoice_bot"));
+    struct call *c = scene_call(s, CALL_DENY_SPELLINGS, STR("root"));
+    c->list.actor = STR("invoice_bot");
+    scene_ask(s, c);
+    assert_int_equal(scene_look(s, id).cancelled_by, REVIEW_BY_SUSPENSION);
     same_as_twin(s);
 }
 
@@ -231,7 +336,7 @@ static void a_suspended_actors_approval_is_not_spent(void **state)
     struct call *c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_ACTOR_SUSPENDED);
-    assert_int_equal(scene_look(s, id).state, REVIEW_APPROVED);
+    assert_int_equal(scene_look(s, id).state, REVIEW_CANCELLED);
 }
 
 /* A person may be called what an actor is called. */
@@ -264,6 +369,10 @@ int main(void)
         scene_test(only_the_approved_request_of_who_asked_is_redeemed),
         scene_test(what_is_not_approved_is_not_redeemed),
         scene_test(an_approval_past_its_time_is_not_redeemed),
+        scene_test(an_approval_is_taken_back_until_it_is_redeemed),
+        scene_test(an_approval_is_taken_back_by_whom_the_rule_names_only),
+        scene_test(suspending_an_actor_ends_its_approvals),
+        scene_test(every_spelling_of_a_suspended_actor_loses_its_approvals),
         scene_test(a_suspended_actors_approval_is_not_spent),
         scene_test(suspending_an_actor_is_nothing_to_a_person_of_that_name),
     };

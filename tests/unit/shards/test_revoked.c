@@ -251,7 +251,7 @@ struct reader {
 static uint64_t number_of(unsigned index, uint64_t i) { return ((uint64_t)index + 1) << 32 | i; }
 
 /* As a worker does: takes what is new, and then nobody's seen revocation may be unknown to it. */
-static void beat(struct reader *r)
+static void turn(struct reader *r)
 {
     uint64_t seen[THREADS];
     for (unsigned i = 0; i < THREADS; i++) seen[i] = atomic_load(&r->crowd->seen[i]);
@@ -270,19 +270,19 @@ static void *read_and_revoke(void *argument)
         uint64_t place = revoke(crowd->log, number_of(r->index, i), NOW + 1000);
         if (i % 16 == 0) {
             while (!revoked_log_seen(crowd->log, place)) {
-                beat(r);
+                turn(r);
                 sched_yield();
             }
             atomic_store(&crowd->seen[r->index], i + 1);
         }
-        beat(r);
+        turn(r);
     }
     atomic_fetch_add(&crowd->finished, 1);
     while (atomic_load(&crowd->finished) < THREADS) {
-        beat(r);
+        turn(r);
         sched_yield();
     }
-    beat(r);
+    turn(r);
     for (unsigned i = 0; i < THREADS; i++)
         for (uint64_t k = 0; k < EACH; k++)
             assert_true(revoked_view_token(r->view, token_id(number_of(i, k))));

@@ -86,9 +86,9 @@ static void live_own(struct life *l, enum call_kind kind)
         kind == CALL_REDEEM
             ? scene_redeem_call(l->s, id, principal, (uint8_t)pick(l, 3), (uint8_t)pick(l, 2))
             : scene_on(l->s, kind, id, principal);
-    if (kind == CALL_REDEEM) { /* the binding of the review, as its asker would send it again */
+    if (kind == CALL_REDEEM) { /* the binding of the review, as its requester would send it again */
         struct call *look = scene_on(l->s, CALL_REVIEW_GET, id, principal);
-        look->asker.sees_all = true;
+        look->requester.sees_all = true;
         scene_ask(l->s, look);
         if (look->err == ERR_OK) c->review.binding = look->review.facts.binding;
     }
@@ -122,7 +122,7 @@ static void live_mint(struct life *l)
                             .expires_ms = s->now_ms + 1000 + pick(l, 100000),
                             .uses_max = (uint32_t)pick(l, 3),
                             .signer = 1};
-    assert_true(id_read("key_", c->asker.key_id, &f.key));
+    assert_true(id_read("key_", c->requester.key_id, &f.key));
     c->slot = SCENE_SLOT;
     c->mint.facts = f;
     c->mint.retry.given = pick(l, 2) == 0;
@@ -499,7 +499,7 @@ static void no_byte_of_a_delta_can_end_the_process(void **state)
             assert_true(err == ERR_OK || err == ERR_CORRUPT || err == ERR_BAD_VALUE);
             free(bytes);
         }
-        apply_bytes(into, r->delta, r->event);
+        (void)apply_bytes(into, r->delta, r->event);
     }
     shard_destroy(into);
 }
@@ -516,6 +516,13 @@ static void the_largest_ordinal_is_known_after_recovery(void **state)
 }
 
 /* ---- after images of unknown freshness ---- */
+
+static size_t records_of(const struct scene *s, const char *kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s->record_count; i++) count += strcmp(s->records[i].kind, kind) == 0;
+    return count;
+}
 
 static void what_may_have_been_spent_since_is_closed(void **state)
 {
@@ -539,6 +546,29 @@ static void what_may_have_been_spent_since_is_closed(void **state)
     assert_int_equal(f.resolved_ms, s->now_ms);
     assert_int_equal(f.approval_expires_ms, 0);
     assert_int_equal(scene_do(s, CALL_APPROVE, pending, STR("rita"))->err, ERR_ALREADY_RESOLVED);
+}
+
+static void each_review_that_is_closed_is_recorded(void **state)
+{
+    struct scene *s = *state;
+    struct id ids[3];
+    for (unsigned i = 0; i < 3; i++)
+        ids[i] = scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
+    scene_do(s, CALL_APPROVE, ids[0], STR("rita"));
+    scene_do(s, CALL_DENY, ids[1], STR("rita"));
+    uint64_t tokens, reviews;
+    s->now_ms += 5;
+    shard_close_open(s->shard, s->now_ms, &tokens, &reviews);
+    assert_int_equal(reviews, 2);
+    assert_int_equal(records_of(s, "review.expired"), 0);
+    for (unsigned i = 0; i < 2; i++) { /* once each: the approved one lapses */
+        scene_tick(s, i * 1000);
+        assert_int_equal(records_of(s, "review.expired"), 1);
+        assert_int_equal(records_of(s, "review.lapsed"), 1);
+    }
+    assert_int_equal(scene_look(s, ids[0]).state, REVIEW_EXPIRED);
+    assert_int_equal(scene_look(s, ids[1]).state, REVIEW_DENIED);
+    assert_int_equal(scene_look(s, ids[2]).resolved_ms, s->now_ms - 1000);
 }
 
 /* An end is the same, whatever came after it there. */
@@ -629,7 +659,7 @@ static void the_longest_names_fit_into_the_room_that_was_taken(void **state)
     assert_int_equal(scene_tick(s, 1000), 1);
     struct call *c = scene_call(s, CALL_SUSPEND, STR("root"));
     c->slot = SCENE_SLOT;
-    c->tenant = c->actor.actor = c->asker.owner = name;
+    c->tenant = c->actor.actor = c->requester.owner = name;
     c->actor.reason = str_of(control, 1000);
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_OK);
@@ -691,6 +721,7 @@ int main(void)
         scene_test(no_byte_of_a_delta_can_end_the_process),
         scene_test(the_largest_ordinal_is_known_after_recovery),
         scene_test(what_may_have_been_spent_since_is_closed),
+        scene_test(each_review_that_is_closed_is_recorded),
         scene_test(what_has_ended_is_not_closed_again),
         scene_test(a_call_knows_whether_it_closes),
         scene_test(no_step_may_ask_for_more_room_than_there_can_be),

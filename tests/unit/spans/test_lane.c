@@ -28,13 +28,13 @@ static int tear_down(void **state)
     return 0;
 }
 
-static bool put(uint64_t number, uint32_t gate_lane, uint64_t gate_mark)
+static bool put(uint64_t number, uint32_t barrier_durability, uint64_t barrier_block)
 {
     struct span *s = lane_open(&lane);
     if (s == NULL) return false;
     s->begin_ns = number;
-    s->gate_lane = gate_lane;
-    s->gate_mark = gate_mark;
+    s->barrier_durability = barrier_durability;
+    s->barrier_block = barrier_block;
     lane_keep(&lane);
     return true;
 }
@@ -48,7 +48,7 @@ static void assert_oldest(uint64_t number, uint64_t end_ns)
     lane_drop(&lane);
 }
 
-static void what_waits_for_nothing_ends_with_the_beat(void **state)
+static void what_waits_for_nothing_ends_with_the_turn(void **state)
 {
     (void)state;
     assert_true(put(1, 0, 0));
@@ -174,7 +174,7 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(what_waits_for_nothing_ends_with_the_beat),
+        CASE(what_waits_for_nothing_ends_with_the_turn),
         CASE(a_span_ends_when_its_reply_may_leave),
         CASE(an_opened_span_that_is_not_kept_is_nothing),
         CASE(a_full_ring_loses_the_new_one_and_counts_it),

@@ -46,6 +46,8 @@ static struct span one(void)
     span_set(&s, request, STR("req_01JD3Z3NDEKTSV4RRFFQ69G5FA"));
     span_set(&s, policy, STR("payments"));
     span_set(&s, trace_text, STR("4bf92f3577b34da6a3ce929d0e0e4736"));
+    span_set(&s, tool_call, STR("call_7"));
+    span_set(&s, conversation, STR("thread-7"));
     return s;
 }
 
@@ -116,6 +118,8 @@ static void a_span_says_which_decision_it_is(void **state)
     assert_text(attribute(v, "writ.mode"), "live");
     assert_text(attribute(v, "writ.request_id"), "req_01JD3Z3NDEKTSV4RRFFQ69G5FA");
     assert_text(attribute(v, "writ.trace_id"), "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert_text(attribute(v, "gen_ai.tool.call.id"), "call_7");
+    assert_text(attribute(v, "gen_ai.conversation.id"), "thread-7");
     assert_text(attribute(v, "http.response.status_code"), "200");
     assert_true(str_is_absent(attribute(v, "error.type")));
     assert_null(json_get(v, STR("status"))); /* unset: a denial is no error */

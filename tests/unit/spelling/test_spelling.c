@@ -92,6 +92,105 @@ static void two_people_are_two(void **state)
         if (same(names[i][0], names[i][1])) fail_msg("%s is %s", names[i][0], names[i][1]);
 }
 
+static bool same_person(const char *a, const char *b)
+{
+    bool one_way, other_way;
+    assert_int_equal(spelling_same_person(str_from(a), str_from(b), &one_way), ERR_OK);
+    assert_int_equal(spelling_same_person(str_from(b), str_from(a), &other_way), ERR_OK);
+    assert_int_equal(one_way, other_way);
+    return one_way;
+}
+
+static void a_name_that_looks_like_another_may_be_that_persons(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"rita", "RITA"},
+        {"rita", "\uff32\uff29\uff34\uff21"},
+        {"erin", "\u0435rin"},       /* Cyrillic e */
+        {"erin", "\u0415RIN"},       /* and a large one */
+        {"hans", "\u0397ans"},       /* Greek Eta, whose small form does not look like h */
+        {"\u043d\u0430", "\u041da"}, /* small Cyrillic, and large Cyrillic with a Latin a */
+        {"\u043d\u0438\u043d\u0430", "\u041d\u0418\u041d\u0410"},
+        {"Ian", "lan"}, /* a small l */
+        {"bill", "bi11"},
+        {"bob", "B0b"},
+        {"bem", "bern"},
+        {"omar", "\u1d0fmar"},
+        {"zo\u00eb", "z\u043ee\u0308"}, /* decomposed, with a Cyrillic o */
+        {"erin", "erin@corp.example"},
+        {"erin", "\u0435rin@corp.example"},
+        {"erin", "Erin\uff20corp.example"},
+        {"erin", "erin @corp"},
+        {"erin", "erin@other@corp.example"},
+        {"erin@corp.example", "ERIN@other.example"},
+        {"erin", "erin+writ@corp.example"},
+        {"erin@corp.example", "erin\u16edx@corp.example"}, /* a rune that looks like + */
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!same_person(names[i][0], names[i][1]))
+            fail_msg("%s is not %s", names[i][0], names[i][1]);
+}
+
+static void two_people_who_do_not_look_alike_are_two(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"rita", "rite"},
+        {"Ian", "Lan"},
+        {"ian", "lan"},
+        {"zoe", "zo\u00eb"},
+        {"\u7530\u4e2d", "\u5c71\u672c"},
+        {"", "rita"},
+        {"erin@corp.example", "carol@corp.example"},
+        {"corp.example", "erin@corp.example"},
+        {"@corp.example", "erin@corp.example"},
+        {"@one.example", "@two.example"},
+        {"+1@corp.example", "+2@corp.example"},
+        {"erin", "erin.w@corp.example"},
+        {"erin", "\u0435\u0301rin"}, /* the accent is seen */
+        {"erin+writ", "erin+writ@corp.example"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (same_person(names[i][0], names[i][1])) fail_msg("%s is %s", names[i][0], names[i][1]);
+    assert_true(same_person("\xff", "rita")); /* may be anybody */
+}
+
+/* Except for dashes and brackets, which folding makes one character each. */
+static void each_character_of_the_table_looks_like_its_prototype(void **state)
+{
+    (void)state;
+    static const struct {
+        utf8proc_int32_t character;
+        const char *prototype;
+    } rows[] = {
+#define LOOKS_LIKE(character, prototype) {character, prototype},
+#include "spelling/confusables.def"
+#undef LOOKS_LIKE
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        utf8proc_uint8_t utf8[4];
+        char name[32], other[32];
+        int size = (int)utf8proc_encode_char(rows[i].character, utf8);
+        snprintf(name, sizeof name, "x%.*sx", size, (const char *)utf8);
+        snprintf(other, sizeof other, "x%sx", rows[i].prototype);
+        bool folds = utf8proc_category(rows[i].character) == UTF8PROC_CATEGORY_PD ||
+                     rows[i].character == 0x3008 || rows[i].character == 0x3009;
+        if (!folds && !same_person(name, other)) fail_msg("U+%04X", (unsigned)rows[i].character);
+    }
+}
+
+static void the_longest_name_has_a_skeleton(void **state)
+{
+    (void)state;
+    char one[1025], other[1025];
+    for (size_t i = 0; i < 1022; i += 3)
+        memcpy(one + i, "\u33a5", 4), memcpy(other + i, "\ufdfa", 4); /* long in other forms */
+    one[1023] = other[1023] = '\0';
+    assert_false(same_person(one, other));
+    assert_true(same_person(one, one));
+}
+
 static void what_cannot_be_folded_may_be_anybody(void **state)
 {
     (void)state;
@@ -121,6 +220,10 @@ int main(void)
         cmocka_unit_test(two_people_are_two),
         cmocka_unit_test(a_folded_name_is_what_its_spellings_have_in_common),
         cmocka_unit_test(what_cannot_be_folded_may_be_anybody),
+        cmocka_unit_test(a_name_that_looks_like_another_may_be_that_persons),
+        cmocka_unit_test(two_people_who_do_not_look_alike_are_two),
+        cmocka_unit_test(each_character_of_the_table_looks_like_its_prototype),
+        cmocka_unit_test(the_longest_name_has_a_skeleton),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,9 +99,9 @@ static void what_is_no_token_is_refused_with_the_reason(void **state)
     refuse(STR("e3 0.e30.x"), "characters");
     refuse(STR("e30.e30.x\0y"), "characters");
     refuse(STR("e30.e3.x"), "base64url");
-    refuse(str_from(jwt("[1]")), "no JSON object");
-    refuse(str_from(jwt("{\"exp\":1")), "no JSON object");
-    refuse(str_from(jwt("{\"exp\":1,\"exp\":2}")), "no JSON object");
+    refuse(str_from(jwt("[1]")), "not a JSON object");
+    refuse(str_from(jwt("{\"exp\":1")), "not a JSON object");
+    refuse(str_from(jwt("{\"exp\":1,\"exp\":2}")), "not a JSON object");
     refuse(str_from(jwt("{}")), "exp");
     refuse(str_from(jwt("{\"exp\":\"1795003600\"}")), "exp");
     refuse(str_from(jwt("{\"exp\":null}")), "exp");

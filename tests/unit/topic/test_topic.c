@@ -41,9 +41,9 @@ static const struct topic_headers good = {.node = STR("n"),
 static void a_place_needs_all_of_its_headers(void **state)
 {
     (void)state;
-    struct topic_place p;
+    struct topic_position p;
     const char *why = NULL;
-    assert_true(topic_place_read(&good, &p, &why));
+    assert_true(topic_position_read(&good, &p, &why));
     assert_int_equal(p.seq, 7);
     struct topic_headers bad[] = {good, good, good, good, good, good, good, good, good, good};
     bad[0].schema = STR("writ.audit/2");
@@ -58,7 +58,7 @@ static void a_place_needs_all_of_its_headers(void **state)
     bad[9].node = STR("a\0b");
     for (size_t i = 0; i < 10; i++) {
         why = NULL;
-        if (topic_place_read(&bad[i], &p, &why)) fail_msg("case %zu was taken", i);
+        if (topic_position_read(&bad[i], &p, &why)) fail_msg("case %zu was taken", i);
         assert_non_null(why);
     }
 }
@@ -195,9 +195,10 @@ static void options_that_contradict_each_other_are_refused_by_name(void **state)
     bad[9].security = "sasl_ssl", bad[9].token_file = "t", bad[9].user = "u",
     bad[9].password_file = "p";
     static const char *const said[] = {
-        "kafka.topic",         "kafka.ca_file", "kafka.user",     "kafka.user",
-        "kafka.password_file", "kafka.topic",   "nobody logs in", "kafka.token_file: ",
-        "the token says who",  "takes no token"};
+        "kafka.topic",       "kafka.ca_file",       "kafka.user",
+        "kafka.user",        "kafka.password_file", "kafka.topic",
+        "there is no login", "kafka.token_file: ",  "the token names the user",
+        "takes no token"};
     for (size_t i = 0; i < 10; i++) {
         assert_int_not_equal(topic_settings_make(&bad[i], &s, &f), ERR_OK);
         assert_non_null(strstr(f.text, said[i]));
@@ -292,9 +293,9 @@ static void a_complaint_comes_with_the_option_to_look_at(void **state)
     trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0,
             OLD, "2.6.1");
     trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0,
-            NEW, "what is in kafka.password_file (");
+            NEW, "the password in kafka.password_file (");
     trouble("2/2 brokers are down", 0, OLD,
-            "look at kafka.brokers; where they are up, look at kafka.security");
+            "look at kafka.brokers; if they are running, look at kafka.security");
     trouble("ssl.ca.location failed: no such file", 0, OLD, "kafka.ca_file");
     trouble("127.0.0.1:1: Connect failed: Connection refused", 0, OLD,
             "Kafka: 127.0.0.1:1: Connect failed: Connection refused");

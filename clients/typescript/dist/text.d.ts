@@ -1,0 +1,1 @@
+export declare function forModel(error: unknown): string;

@@ -1,0 +1,62 @@
+/* retry_table.h - the outcomes of requests that had an Idempotency-Key.
+ *
+ *   (none) --take--> HELD --keep--> KEPT --its time--> (none)
+ *                      \--drop--> (none)
+ *
+ * An operation holds a key while it decides the key's first request; equal requests wait for its end.
+ * A held key is in memory only. An outcome is kept only if the request counted, spent or enqueued
+ * something. `record` is the decision's public JSON; it is absent for an allow, which a retry
+ * decides again.
+ *
+ * Bounds: keys in all, per tenant (half) and per asker (a quarter), and the bytes of all records. A
+ * key takes its place when it is held, so that keeping it cannot fail. One thread. */
+#ifndef SHARDS_RETRY_TABLE_H
+#define SHARDS_RETRY_TABLE_H
+
+#include "base/map.h"
+#include "base/slab.h"
+#include "base/wheel.h"
+#include "shards/call.h"
+
+struct retry_share { /* the keys of one tenant, or of one asker */
+    struct slot_key of;
+    size_t count;
+};
+
+struct retry_entry {
+    struct retry_outcome facts; /* its record belongs to the entry */
+    bool is_kept;
+    struct retry_share *tenant, *asker;
+    struct call *waiters; /* while it is held */
+    unsigned waiter_count;
+    struct wheel_entry timer; /* while it is kept */
+};
+
+struct retry_table {
+    size_t count_max, bytes_max, bytes;
+    struct map by_key, tenants, askers;
+    struct slab entries, shares;
+    struct wheel wheel;
+};
+
+void retry_table_init(struct retry_table *t, size_t count_max, size_t bytes_max);
+void retry_table_fini(struct retry_table *t);
+
+struct retry_entry *retry_find(const struct retry_table *t, struct slot_key key); /* or NULL */
+/* Whether one more key of this tenant and asker may be held. */
+bool retry_has_room(const struct retry_table *t, const struct retry_outcome *f);
+/* Makes a held key. ERR_FULL: no memory, nothing changed. */
+enum err retry_take(struct retry_table *t, const struct retry_outcome *f, struct retry_entry **ret);
+/* If there is no memory for the record, the outcome is kept without it. */
+void retry_keep(struct retry_table *t, struct retry_entry *r, const struct retry_outcome *f);
+void retry_drop(struct retry_table *t, struct retry_entry *r); /* no call waits for it */
+void retry_waiter_add(struct retry_entry *r, struct call *c);
+struct call *retry_waiter_take(struct retry_entry *r); /* NULL: none */
+
+/* Drops outcomes past their time, at most `most`; false: there was none. */
+bool retry_table_prune(struct retry_table *t, uint64_t now_ms, size_t most);
+uint64_t retry_table_next_ms(const struct retry_table *t);
+/* Walks the kept ones: start with *cursor = 0; NULL at the end. No changes meanwhile. */
+struct retry_entry *retry_table_next(const struct retry_table *t, size_t *cursor);
+
+#endif

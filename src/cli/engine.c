@@ -1,0 +1,85 @@
+/* engine.c - `writ engine`: the platform's state of engines. */
+#include "cli/cli.h"
+
+/* ---- list ---- */
+
+static const char list_text[] =
+    "A node is current (it runs the newest revision of policies and keys), behind (an older one), silent\n"
+    "(it has not asked for five minutes) or gone (not for a week; only positions of its journals are\n"
+    "left). A revocation waits for nodes that are behind or silent, and names them. If a silent engine\n"
+    "will not come back, writ engine forget NODE --force ends that. The key needs the role admin, and\n"
+    "tenant *: writ key create --data DIR makes one on the platform's machine.";
+
+static void add_engine(struct cli *c, struct table *t, const struct json *engine)
+{
+    const struct json *streams = json_get(engine, STR("streams"));
+    const struct json *stream = json_is_array(streams) ? streams->child : NULL;
+    do { /* a row for each stream; one row without any */
+        static const char *const members[] = {"node", "state", "revision", "seen_at"};
+        static const char *const of_stream[] = {"journal", "next_seq", "updated_at"};
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+            table_add(t, member_shown(c, engine, members[i]));
+        for (size_t i = 0; i < sizeof of_stream / sizeof *of_stream; i++)
+            table_add(t, stream == NULL ? (struct str){0} : member_shown(c, stream, of_stream[i]));
+        if (stream != NULL) stream = stream->next;
+    } while (stream != NULL);
+}
+
+static int engine_list(struct cli *c, const struct arguments *a)
+{
+    static const char *const heads[] = {"NODE",     "STATE",       "REVISION", "LAST SEEN",
+                                        "*JOURNAL", "NEXT RECORD", "STORED",   NULL};
+    static const struct listing listing = {SIDE_PLATFORM, "engines", heads, add_engine, "500"};
+    struct target target;
+    target_init(c, &target, "/api/v1/engines");
+    return page_list(c, a, &target, &listing);
+}
+
+/* ---- forget ---- */
+
+static const char forget_text[] =
+    "An engine that has gone is named by each revocation for a week, because it may only be cut off.\n"
+    "Forget it, and revocations no longer wait for it. If it asks again, it is known again.\n"
+    "The command also removes the node's streams. A node has at most 64. Journal 0 is the stream of its\n"
+    "engine. A client with an ingest key for the node can begin others. With 64 streams, an engine that\n"
+    "begins its own is refused (node_full in its /healthz). Revoke that key first.\n"
+    "Without --force, what had news within a day stays. With --journal, only that stream is removed.\n"
+    "The records stay. An event audit.forgotten records it. If the stream of a running engine is\n"
+    "removed, the engine sends the records that its journal still has again. The key needs the role\n"
+    "admin, and tenant *.";
+
+static int engine_forget(struct cli *c, const struct arguments *a)
+{
+    struct buf body = cli_scratch(c, 8 << 10);
+    struct reply reply;
+    buf_put_byte(&body, '{');
+    put_text_member(&body, "node", argument_at(a, 0));
+    put_text_member(&body, "journal", argument_text(a, "journal"));
+    put_text_member(&body, "reason", argument_text(a, "reason"));
+    if (argument_given(a, "force")) buf_put_literal(&body, ",\"force\":true");
+    buf_put_byte(&body, '}');
+    int code = cli_post(c, "/api/v1/audit/streams:forget", &body, &reply);
+    if (code != DONE || c->json) return code;
+    fprintf(c->out, "%llu streams of %.*s are forgotten; %llu with recent records are left.\n",
+            (unsigned long long)json_u64(reply.root, STR("forgotten"), 0),
+            STR_FORMAT(member_shown(c, reply.root, "node")),
+            (unsigned long long)json_u64(reply.root, STR("kept"), 0));
+    const struct json *engine = json_get(reply.root, STR("engine"));
+    if (engine != NULL && engine->type == JSON_TRUE)
+        fputs("Revocations no longer wait for it.\n", c->out);
+    return DONE;
+}
+
+static const struct flag list_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
+static const struct flag forget_flags[] = {
+    {"journal", "NAME", "only this journal (an engine's own is 0)"},
+    {"force", NULL, "also what had news within a day"},
+    {"reason", "TEXT", "why, for the audit trail"},
+    {NULL, NULL, NULL}};
+
+const struct command engine_commands[] = {
+    {"engine", "list", "", "show each node's state, positions and last news", list_text, list_flags,
+     0, 0, engine_list},
+    {"engine", "forget", "NODE", "no longer wait for a node, and remove its streams", forget_text,
+     forget_flags, 1, 1, engine_forget},
+    {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,0 +1,59 @@
+/* engine_reactor_state.c - the state of a reactor that its turn and the engine read. */
+#include "engine/engine.h"
+
+bool engine_reactor_has_room(const struct engine_reactor *w)
+{
+    return journal_has_room(w->commit.producer);
+}
+
+bool engine_stands_still(const struct engine *e)
+{
+    return atomic_load_explicit(&e->standing_still, memory_order_relaxed) != 0;
+}
+
+const char *engine_why_empty(const struct engine *e)
+{
+    return e->config.platform_url[0] != '\0'
+               ? "no policies and keys have come from the platform yet"
+               : "there are no policies and keys, because platform.url is not set";
+}
+
+void engine_reactor_moved(struct engine_reactor *w)
+{
+    atomic_store_explicit(&w->in_use, w->bundle, memory_order_release);
+    sem_post(&w->engine->bundle_seen);
+}
+
+bool engine_reactor_actor_is_suspended(const struct engine_reactor *w, struct str tenant,
+                                       struct str actor)
+{
+    uint64_t dead_until_ms;
+    return revoked_view_actor(w->revoked, tenant, actor, &dead_until_ms);
+}
+
+uint64_t engine_reactor_actor_dead_until(const struct engine_reactor *w, struct str tenant,
+                                         struct str actor)
+{
+    uint64_t dead_until_ms;
+    (void)revoked_view_actor(w->revoked, tenant, actor, &dead_until_ms);
+    return dead_until_ms;
+}
+
+bool engine_reactor_token_is_dead(void *engine_reactor, const struct token_claims *t)
+{
+    const struct engine_reactor *w = engine_reactor;
+    uint64_t dead_until_ms;
+    if (!signers_have(w->api.signers, t->signer)) return true;
+    if (revoked_view_token(w->revoked, t->id)) return true;
+    bool suspended = revoked_view_actor(w->revoked, t->tenant, t->actor, &dead_until_ms);
+    return suspended || id_time_ms(t->id) <= dead_until_ms;
+}
+
+uint64_t engine_reactor_ordinal_next(const struct engine_reactor *w)
+{
+    return atomic_load_explicit(&w->engine->ordinal, memory_order_relaxed);
+}
+uint64_t engine_reactor_ordinal(struct engine_reactor *w)
+{
+    return atomic_fetch_add_explicit(&w->engine->ordinal, 1, memory_order_relaxed);
+}

@@ -1,0 +1,19 @@
+/* redeem.h - a redemption: an authorization that uses an approval. */
+#ifndef ENGINE_REDEEM_H
+#define ENGINE_REDEEM_H
+
+#include "engine/authorization.h"
+
+struct redemption {
+    struct authorization a; /* first */
+    struct str name;        /* of the review, from the path; not used by redeem_start() */
+    struct str retry_header;
+    struct id review;
+    char redemption_text[ID_TEXT], review_text[ID_TEXT];
+};
+
+/* Redeems r->review with the request r->a.body of the form r->a.form. The caller and its tenant are
+ * settled. Continues on its own until the answer. */
+void redeem_start(struct redemption *r);
+
+#endif

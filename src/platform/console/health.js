@@ -1,0 +1,37 @@
+// health.js - the platform's checks, and each engine: does it follow, are its records stored.
+import { call, may, repeat, session } from "./api.js";
+import { relative, shown } from "./text.js";
+import { alert, badge } from "./widgets.js";
+
+const STATES = { current: "good", behind: "wait", silent: "bad", gone: "quiet" };
+
+export const Health = {
+  title: () => "Health",
+  oninit({ state }) {
+    Object.assign(state, { health: null, engines: null, failure: null });
+    state.poll = repeat(5000, async () => {
+      try {
+        state.health = await call("GET", "healthz", { background: true });
+        if (may("admin") && session.document.tenant_id === "*") state.engines = await call("GET", "api/v1/engines", { query: { limit: 100 }, background: true });
+        state.failure = null;
+      } catch (failure) {
+        state.failure = failure;
+      }
+    });
+  },
+  onremove({ state }) { state.poll.stop(); },
+  view: ({ state }) => m("main#main", m("h1[tabindex=-1]", "Health"), alert(state.failure),
+    state.health === null ? m("p[role=status]", "Loading…") : [
+      m("section", m("h2", "Platform ", badge([state.health.status, state.health.status === "ok" ? "good" : "bad"])),
+        m("p.quiet", `Version ${state.health.version}`),
+        m("dl.pairs", Object.entries(state.health.checks).map(([name, said]) => [m("dt", name), m("dd", said === "ok" ? badge(["ok", "good"]) : [badge(["look", "bad"]), " ", shown(said)])])),
+        state.health.quarantine && state.health.quarantine.rows ? m("p", `${state.health.quarantine.rows} records in quarantine.`) : null),
+      m("section", m("h2", "Engines"), state.engines === null ? m("p.quiet", "For a key of role admin of the tenant *.")
+        : m(".scroll[tabindex=0][role=group]", { "aria-label": "Table of engines" }, m("table",
+          m("thead", m("tr", ["Engine", "State", "Revision", "Asked", "Stored up to", "Last record"].map(title => m("th[scope=col]", title)))),
+          m("tbody", state.engines.engines.map(engine => m("tr", { key: engine.node }, m("th[scope=row]", shown(engine.node)), m("td", badge([engine.state, STATES[engine.state]])),
+            m("td.number", `${engine.revision} of ${state.engines.revision}`), m("td", engine.seen_at ? relative(engine.seen_at) : "never"),
+            m("td.number", engine.streams.map(stream => m("div", stream.next_seq - 1))),
+            m("td", engine.streams.map(stream => m("div", stream.updated_at ? relative(stream.updated_at) : ""))))))))),
+    ]),
+};

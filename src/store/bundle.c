@@ -1,0 +1,85 @@
+/* bundle.c - see bundle.h. The order is fixed (tenant, name; then keys by number), so that the same
+ * state always makes the same bytes. */
+#include "store/bundle.h"
+
+#include "base/limits.h"
+#include "store/store_inside.h"
+
+static void put_policy(struct buf *out, struct statement *q)
+{
+    static const char *const names[] = {"content", "digest", "format", "name", "tenant_id"};
+    buf_put_byte(out, '{');
+    for (int i = 0; i < 5; i++) {
+        buf_printf(out, "\"%s\":", names[i]);
+        json_put_string(out, column_text(q, i));
+        buf_put_byte(out, ',');
+    }
+    buf_printf(out, "\"version\":%llu}", (unsigned long long)column_u64(q, 5));
+}
+
+static enum err put_policies(struct store *s, const struct globs *tenants, struct buf *out)
+{
+    struct statement *q = database_statement(
+        s->database,
+        "SELECT v.content, v.digest, v.format, p.name, p.tenant_id, p.version FROM policies p"
+        " JOIN policy_versions v USING (tenant_id, name, version) WHERE p.is_active = 1"
+        " ORDER BY p.tenant_id, p.name");
+    enum err err;
+    bool first = true;
+    while ((err = statement_step(q)) == ERR_OK) {
+        if (!globs_match(tenants, column_text(q, 4))) continue;
+        if (!first) buf_put_byte(out, ',');
+        put_policy(out, q);
+        first = false;
+    }
+    statement_reset(q);
+    return err == ERR_END ? ERR_OK : err;
+}
+
+static enum err put_keys(struct store *s, const struct globs *tenants, struct buf *out)
+{
+    struct statement *q =
+        database_statement(s->database, "SELECT tenant_id, key FROM keys ORDER BY number");
+    enum err err;
+    bool first = true;
+    while ((err = statement_step(q)) == ERR_OK) {
+        struct str tenant = column_text(q, 0);
+        if (!str_equal(tenant, STR("*")) && !globs_match(tenants, tenant)) continue;
+        if (!first) buf_put_byte(out, ',');
+        buf_put(out, column_text(q, 1)); /* the row is the JSON */
+        first = false;
+    }
+    statement_reset(q);
+    return err == ERR_END ? ERR_OK : err;
+}
+
+static enum err put_all(struct store *s, const struct globs *tenants, struct buf *out,
+                        struct revision *ret_revision, struct fault *f)
+{
+    enum err err = store_revision(s, ret_revision, f);
+    if (err != ERR_OK) return err;
+    buf_printf(out, "{\"format\":%d,\"keys\":[", LIMIT_BUNDLE_FORMAT);
+    err = put_keys(s, tenants, out);
+    buf_printf(out, "],\"log_id\":\"%s\",\"policies\":[", s->log_id);
+    if (err == ERR_OK) err = put_policies(s, tenants, out);
+    buf_printf(out, "],\"revision\":%llu,", (unsigned long long)ret_revision->number);
+    globs_put(out, "tenants", tenants);
+    buf_put_byte(out, '}');
+    if (err != ERR_OK) return store_fault(s, err, f);
+    return out->overflow
+               ? fault_set(
+                     f, ERR_FULL, "",
+                     "the bundle is larger than an engine accepts (256 MiB): remove policies or keys")
+               : ERR_OK;
+}
+
+enum err bundle_put(struct store *s, const struct globs *tenants, struct buf *out,
+                    struct revision *ret_revision, struct fault *f)
+{
+    enum err err = database_begin_read(s->database);
+    if (err != ERR_OK) return store_fault(s, err, f);
+    err = database_check_schema(s->database, f);
+    if (err == ERR_OK) err = put_all(s, tenants, out, ret_revision, f);
+    database_rollback(s->database); /* it only reads */
+    return err;
+}

@@ -1,0 +1,73 @@
+/* store_inside.h - shared by the stores of this room; inside this room only. */
+#ifndef STORE_STORE_INSIDE_H
+#define STORE_STORE_INSIDE_H
+
+#include "base/log_rate.h"
+#include "base/map.h"
+#include "base/world.h"
+#include "store/audit_rows.h"
+#include "store/database.h"
+#include "store/decoder.h"
+#include "store/own_event.h"
+#include "store/store.h"
+
+/* The revision that the current transaction has made; number 0: none. */
+struct raised {
+    struct revision to;
+    uint64_t lost; /* the newest seen revision that the store has lost; 0: none */
+};
+
+struct store {
+    struct database *database;
+    struct audit_store audit; /* on the same connection */
+    struct audit_rows *audit_state;
+    struct decoder *decoder; /* of batches */
+    struct chance chance;
+    char log_id[STORE_LOG_ID_TEXT + 1];
+    struct log_rate alarms[REASON_COUNT]; /* of entries that go to quarantine */
+    struct history *history;              /* NULL: no history is compared */
+    struct raised raised;
+    /* Existing streams and replays plus one, as counted in this transaction; 0: not counted. */
+    uint64_t streams_counted, replays_counted;
+    struct map asked; /* consumer_store.c: since when this process knows of each requested replay */
+};
+
+/* Describes the database's failure in *f; ERR_OK is returned unchanged. */
+static inline enum err store_fault(struct store *s, enum err err, struct fault *f)
+{
+    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+}
+/* history.c: raises the revision within the transaction; *ret: its number. */
+enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f);
+/* history.c: the newest revision that this process saw; number 0: none. */
+struct revision history_seen(const struct store *s);
+/* history.c: it is in the store, and follows what was seen. */
+void history_note(struct store *s, const struct revision *now);
+/* history.c: the store's revision, and whether it follows what was seen: one statement, one snapshot. */
+enum err history_look(struct store *s, const struct revision *seen, struct revision *ret,
+                      bool *ret_follows, struct fault *f);
+/* history.c: the transaction has ended. */
+void history_committed(struct store *s, bool is_committed);
+
+/* A page of a list that is written into a body. The cursors are the ids by which its rows are
+ * sorted. */
+struct list_page {
+    uint64_t limit;    /* of rows */
+    size_t bytes_most; /* of the body: then the page ends early; 0: no limit */
+    int id_column;
+    /* rows so far; the last row's id; the next page's cursor, or 0 */
+    uint64_t count, last, next;
+};
+
+/* Steps to the page's next row and puts the comma before it. ERR_END: no row, or no room. */
+enum err list_page_step(struct list_page *p, struct statement *q, struct buf *out);
+
+void store_forget_asked(struct store *s);
+
+/* Takes the write lock. ERR_STORE_UNAVAILABLE also if the schema is another program's now. */
+enum err store_begin(struct store *s, struct fault *f);
+/* Ends the transaction: commits if `err` is ERR_OK, else rolls back and returns the error. Fills *f
+ * if the commit fails. */
+enum err store_end(struct store *s, enum err err, struct fault *f);
+
+#endif
