@@ -127,7 +127,8 @@ __rec() {
             __out+=(D "$__d" "$__what")
         done
     fi
-    builtin printf '%s\0' "${__out[@]}" >&"$__log"
+    # printf writes after each newline, and another side of a pipeline may write in between.
+    builtin printf '%s\0' "${__out[@]//$'\n'/$'\2'}" >&"$__log"
     builtin return "$__status"
 }
 __at=0
@@ -214,6 +215,7 @@ class Tally:
 
 def bash(pairs, tally):
     """Runs the certain lines of (line, commands)."""
+    assert not any("\2" in line for line, _ in pairs), "the log has this character in the place of a newline"
     base = pathlib.Path(tempfile.mkdtemp(prefix="shell-bash-"))
     folder = base / "folder"
     folder.mkdir()
@@ -240,7 +242,7 @@ def bash(pairs, tally):
     try:
         subprocess.run([shutil.which("bash"), "--norc", "--noprofile", script], cwd=folder, env={"PATH": "/nowhere", "HOME": "/home", "__base": str(base), "LC_ALL": "C"},
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600, check=False)
-        found = parse_log((base / "log").read_bytes())
+        found = parse_log((base / "log").read_bytes().replace(b"\2", b"\n"))
     finally:
         shutil.rmtree(base)
     for index, (line, calls, wants) in wanted.items():
