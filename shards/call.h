@@ -39,7 +39,7 @@ enum { CALL_RECORDS_MAX = 2, CALL_TRACES_MAX = 2 };
 /* The requester of a call about tokens and reviews, and how much it may see. */
 struct requester {
     struct str principal, owner; /* of the key (a token's key) */
-    struct str key_id;           /* "key_…", for events */
+    struct str key_id;           /* "key_…", for events; absent: a person without a key */
     struct str token_actor;      /* a token: the actor it was minted for; absent: a key */
     struct str token_acting_for; /* and the person it acts for, or absent */
     struct id token;             /* its id */

@@ -10,8 +10,10 @@ const char *review_state_name(enum review_state s) { return names[s].bytes; }
 
 const char *review_proof_name(enum review_proof p)
 {
-    static const char *const proofs[REVIEW_PROOFS] = {
-        [REVIEW_PROOF_OWNER] = "owner", [REVIEW_PROOF_NAMED] = "named", [REVIEW_PROOF_KEY] = "key"};
+    static const char *const proofs[REVIEW_PROOFS] = {[REVIEW_PROOF_OWNER] = "owner",
+                                                      [REVIEW_PROOF_NAMED] = "named",
+                                                      [REVIEW_PROOF_KEY] = "key",
+                                                      [REVIEW_PROOF_OIDC] = "oidc"};
     return proofs[p];
 }
 

@@ -46,6 +46,7 @@ enum review_proof {
     REVIEW_PROOF_OWNER,   /* the person is the key's owner */
     REVIEW_PROOF_NAMED,   /* a key that may vote for others named the person */
     REVIEW_PROOF_KEY,     /* the person signed in with the key, and has a session */
+    REVIEW_PROOF_OIDC,    /* an identity provider has verified the person; there is no key */
     REVIEW_PROOFS
 };
 const char *review_proof_name(enum review_proof p); /* "owner"; NULL: unknown */
@@ -55,7 +56,7 @@ struct review_vote {
     struct str principal, owner, by, note;
     uint64_t at_ms;
     uint32_t meets; /* bit i: it counts toward requirement i */
-    struct id key;  /* that cast it; zeros: an earlier version recorded the vote */
+    struct id key; /* that cast it; zeros: a person did (OIDC), or an earlier version recorded it */
     enum review_proof proof;
 };
 

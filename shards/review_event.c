@@ -47,7 +47,8 @@ struct str review_event(struct shard *s, struct effects *e, const struct review 
     happened.timestamp = h->at_ms;
     happened.mode = STR("live");
     happened.engine_version = STR(WRIT_VERSION);
-    if (h->key_id.size > 0) happened.key_id = h->key_id;
+    /* what a person does is not done by the key that asked, even if the person has no key */
+    if (h->key_id.size > 0 || h->resolved_by.size > 0) happened.key_id = h->key_id;
     if (h->rule.size > 0) happened.rule = h->rule;
     if (h->resolved_by.size > 0) happened.resolved_by = h->resolved_by;
     if (h->proof != REVIEW_PROOF_UNKNOWN) happened.proof = str_from(review_proof_name(h->proof));

@@ -10,7 +10,7 @@ enum { MAC_TEXT = 43 };
 
 const char *proof_name(enum proof p)
 {
-    static const char *const names[PROOFS] = {[PROOF_KEY] = "key"};
+    static const char *const names[PROOFS] = {[PROOF_KEY] = "key", [PROOF_OIDC] = "oidc"};
     check(p < PROOFS);
     return names[p];
 }
@@ -30,23 +30,91 @@ struct sha256 assertion_key(const struct pepper *p)
     return pepper_derive(p, STR("writ assertions of sessions 1"));
 }
 
+/* "wa", the digit of a format, "." */
 bool assertion_shown(struct str credential)
 {
-    return str_starts(credential, STR(ASSERTION_PREFIX));
+    return str_starts(credential, STR("wa")) && credential.size > 3 && credential.bytes[2] >= '0' &&
+           credential.bytes[2] <= '9' && credential.bytes[3] == '.';
+}
+
+/* ---- claims ---- */
+
+static enum err check_text(const char *what, struct str text, struct fault *f)
+{
+    struct str shown = str_cut(text, 64);
+    if (text.size > LIMIT_CLAIM_BYTES)
+        return fault_set(f, ERR_OUT_OF_RANGE, "/claims",
+                         "claims: the %s \"%.*s…\" is longer than %d bytes", what,
+                         STR_FORMAT(shown), LIMIT_CLAIM_BYTES);
+    if (text.size == 0)
+        return fault_set(f, ERR_BAD_VALUE, "/claims", "claims: a %s must not be empty", what);
+    size_t ignored;
+    bool is_plain = str_is_utf8(text, &ignored);
+    for (size_t i = 0; i < text.size; i++)
+        is_plain = is_plain && (unsigned char)text.bytes[i] >= ' ' && text.bytes[i] != 0x7f;
+    return is_plain ? ERR_OK
+                    : fault_set(f, ERR_BAD_VALUE, "/claims",
+                                "claims: a %s has a control character, or is not UTF-8", what);
+}
+
+enum err claims_check(const struct claim *claims, size_t count, struct fault *f)
+{
+    size_t bytes = 0;
+    if (count > LIMIT_CLAIMS)
+        return fault_set(f, ERR_OUT_OF_RANGE, "/claims", "claims: has %zu entries, and %d may be",
+                         count, LIMIT_CLAIMS);
+    for (size_t i = 0; i < count; i++) {
+        enum err err = check_text("name", claims[i].name, f);
+        if (err == ERR_OK) err = check_text("value", claims[i].value, f);
+        if (err != ERR_OK) return err;
+        bytes += claims[i].name.size + claims[i].value.size;
+    }
+    if (bytes > LIMIT_CLAIMS_BYTES)
+        return fault_set(f, ERR_OUT_OF_RANGE, "/claims",
+                         "claims: has %zu bytes of names and values, and %d may be", bytes,
+                         LIMIT_CLAIMS_BYTES);
+    return ERR_OK;
+}
+
+/* Where the rights come from: a key, or else the assertion with its claims. */
+static bool is_consistent(const struct assertion *a)
+{
+    static const struct id none;
+    struct fault ignored;
+    if (a->proof == PROOF_KEY) return !id_equal(a->key, none) && a->claim_count == 0;
+    return id_equal(a->key, none) && (a->roles & ~(uint32_t)ROLES_OF_PEOPLE) == 0 &&
+           claims_check(a->claims, a->claim_count, &ignored) == ERR_OK;
 }
 
 /* ---- making ---- */
 
 static void put_claims(struct buf *out, const struct assertion *a)
 {
+    buf_put_literal(out, "\"claims\":[");
+    for (size_t i = 0; i < a->claim_count; i++) {
+        buf_put(out, i > 0 ? STR(",[") : STR("["));
+        json_put_string(out, a->claims[i].name);
+        buf_put_byte(out, ',');
+        json_put_string(out, a->claims[i].value);
+        buf_put_byte(out, ']');
+    }
+    buf_put_literal(out, "],");
+}
+
+static void put_members(struct buf *out, const struct assertion *a)
+{
     char id[ID_TEXT], key[ID_TEXT], target[SHA256_HEX];
     sha256_write_hex(a->target, target);
     id_write("asr_", a->id, id);
     id_write("key_", a->key, key);
-    buf_put_literal(out, "{\"id\":");
+    buf_put_byte(out, '{');
+    if (a->proof != PROOF_KEY) put_claims(out, a);
+    buf_put_literal(out, "\"id\":");
     json_put_plain(out, str_of(id, ID_TEXT));
-    buf_put_literal(out, ",\"key\":");
-    json_put_plain(out, str_of(key, ID_TEXT));
+    if (a->proof == PROOF_KEY) {
+        buf_put_literal(out, ",\"key\":");
+        json_put_plain(out, str_of(key, ID_TEXT));
+    }
     buf_printf(out, ",\"made_at\":%llu,\"method\":", (unsigned long long)a->made_at);
     json_put_string(out, a->method);
     buf_put_literal(out, ",\"person\":");
@@ -63,13 +131,15 @@ static void put_claims(struct buf *out, const struct assertion *a)
 bool assertion_put(struct buf *out, const struct sha256 *key, const struct assertion *a)
 {
     size_t from = out->size;
-    struct buf claims;
-    buf_init(&claims, 1 << 10, ASSERTION_TEXT_MAX);
-    put_claims(&claims, a);
+    struct buf members;
+    if (!is_consistent(a)) return false;
+    buf_init(&members, 1 << 10, ASSERTION_TEXT_MAX);
+    put_members(&members, a);
     buf_put_literal(out, ASSERTION_PREFIX);
-    base64url_put(out, claims.bytes, claims.size);
-    bool whole = !claims.overflow && !out->overflow;
-    buf_fini(&claims);
+    base64url_put(out, members.bytes, members.size);
+    bool whole = !members.overflow && !out->overflow &&
+                 out->size - from + 1 + MAC_TEXT <= ASSERTION_TEXT_MAX;
+    buf_fini(&members);
     if (!whole) return false;
     const struct sha256 mac = hmac_once(str_of((const char *)key->bytes, SHA256_BYTES),
                                         str_of(out->bytes + from, out->size - from));
@@ -91,21 +161,54 @@ static bool text_of(const struct json *o, const char *name, struct str *ret)
     return !str_is_absent(*ret) && ret->size > 0;
 }
 
-static bool read_claims(const struct json *o, struct assertion *ret)
+static bool read_claim(const struct json *pair, struct claim *ret)
 {
-    struct str id, key, proof, target;
+    if (pair->type != JSON_ARRAY || pair->count != 2) return false;
+    const struct json *name = pair->child, *value = name->next;
+    if (name->type != JSON_STRING || value->type != JSON_STRING) return false;
+    *ret = (struct claim){.name = name->string, .value = value->string};
+    return true;
+}
+
+/* ERR_UNAUTHENTICATED: wrong. */
+static enum err read_claims(const struct json *o, struct arena *arena, struct assertion *ret)
+{
+    const struct json *list = json_get(o, STR("claims"));
+    if (list == NULL) return ret->proof == PROOF_KEY ? ERR_OK : ERR_UNAUTHENTICATED;
+    if (list->type != JSON_ARRAY || list->count > LIMIT_CLAIMS || ret->proof == PROOF_KEY)
+        return ERR_UNAUTHENTICATED;
+    struct claim *claims = arena_array(arena, struct claim, list->count + 1);
+    if (claims == NULL) return ERR_BODY_TOO_LARGE;
+    ret->claims = claims;
+    for (const struct json *pair = list->child; pair != NULL; pair = pair->next)
+        if (!read_claim(pair, &claims[ret->claim_count++])) return ERR_UNAUTHENTICATED;
+    return ERR_OK;
+}
+
+/* Of a key, or of none. */
+static bool read_key(const struct json *o, struct assertion *ret)
+{
+    struct str key;
+    if (json_get(o, STR("key")) == NULL) return ret->proof != PROOF_KEY;
+    return text_of(o, "key", &key) && id_read("key_", key, &ret->key);
+}
+
+static enum err read_members(const struct json *o, struct arena *arena, struct assertion *ret)
+{
+    struct str id, proof, target;
     uint64_t roles = json_u64(o, STR("roles"), UINT64_MAX);
     *ret = (struct assertion){.made_at = json_u64(o, STR("made_at"), 0)};
     bool right = text_of(o, "id", &id) && id_read("asr_", id, &ret->id) &&
-                 text_of(o, "key", &key) && id_read("key_", key, &ret->key) &&
                  text_of(o, "proof", &proof) && proof_read(proof, &ret->proof) &&
-                 text_of(o, "method", &ret->method) && text_of(o, "target", &target) &&
-                 sha256_read_hex(target, &ret->target) && text_of(o, "tenant", &ret->tenant) &&
-                 text_of(o, "person", &ret->person);
+                 read_key(o, ret) && text_of(o, "method", &ret->method) &&
+                 text_of(o, "target", &target) && sha256_read_hex(target, &ret->target) &&
+                 text_of(o, "tenant", &ret->tenant) && text_of(o, "person", &ret->person);
     /* no other bit: a role that a key cannot have */
-    if (!right || roles > (ROLE_ADMIN | (ROLE_ADMIN - 1)) || ret->made_at == 0) return false;
+    if (!right || roles > (ROLE_ADMIN | (ROLE_ADMIN - 1)) || ret->made_at == 0)
+        return ERR_UNAUTHENTICATED;
     ret->roles = (uint32_t)roles;
-    return true;
+    enum err err = read_claims(o, arena, ret);
+    return err == ERR_OK && !is_consistent(ret) ? ERR_UNAUTHENTICATED : err;
 }
 
 static bool mac_is_right(struct str text, size_t signed_size, const struct sha256 *key)
@@ -123,26 +226,29 @@ static bool mac_is_right(struct str text, size_t signed_size, const struct sha25
 enum err assertion_read(struct str credential, const struct sha256 *key, struct arena *arena,
                         struct assertion *ret, struct fault *f)
 {
-    static const struct json_options options = {.depth_max = 1};
+    static const struct json_options options = {.depth_max = 3};
     const size_t prefix = sizeof ASSERTION_PREFIX - 1;
     if (!assertion_shown(credential) || credential.size > ASSERTION_TEXT_MAX ||
         credential.size < prefix + 1 + MAC_TEXT)
         return refuse(f, "it does not have the form of one");
+    if (!str_starts(credential, STR(ASSERTION_PREFIX)))
+        return refuse(
+            f, "its format is that of another version: run the same version of both programs");
     size_t signed_size = credential.size - 1 - MAC_TEXT;
     if (credential.bytes[signed_size] != '.' || !mac_is_right(credential, signed_size, key))
         return refuse(f, "it was not made by a platform with the same pepper");
     struct str coded = str_skip(str_of(credential.bytes, signed_size), prefix);
-    char *claims = arena_bytes(arena, coded.size + 1);
+    char *members = arena_bytes(arena, coded.size + 1);
     struct json *object;
     struct fault why;
     size_t size = 0;
-    if (claims == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
-    if (!base64url_read(coded, (uint8_t *)claims, &size)) return refuse(f, "it is not base64url");
-    enum err err = json_read(str_of(claims, size), &options, arena, &object, &why);
+    if (members == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    if (!base64url_read(coded, (uint8_t *)members, &size)) return refuse(f, "it is not base64url");
+    enum err err = json_read(str_of(members, size), &options, arena, &object, &why);
+    if (err == ERR_OK)
+        err = json_is_object(object) ? read_members(object, arena, ret) : ERR_UNAUTHENTICATED;
     if (err == ERR_BODY_TOO_LARGE) return fault_plain(f, err);
-    if (err != ERR_OK || !json_is_object(object) || !read_claims(object, ret))
-        return refuse(f, "its claims are not those of an assertion");
-    return ERR_OK;
+    return err == ERR_OK ? ERR_OK : refuse(f, "its members are not those of an assertion");
 }
 
 enum err assertion_fits(const struct assertion *a, struct str method, struct str target,

@@ -6,7 +6,15 @@
  * has a MAC under a key that is derived from the pepper. The pepper is in both programs, but in no
  * request, and an API key of any role does not lead to it.
  *
- *   wa1.BASE64URL(claims).BASE64URL(HMAC-SHA-256 of everything before the last point)
+ *   wa2.BASE64URL(members).BASE64URL(HMAC-SHA-256 of everything before the last point)
+ *
+ *   {"id", "key", "made_at", "method", "person", "proof": "key", "roles", "target", "tenant"}
+ *   {"claims": [["groups", "finance"], …], "id", …, "proof": "oidc", …}, without "key"
+ *
+ * Where the person signed in with an API key, the key bounds what the call may do: the engine looks it
+ * up in its own bundle. Where an identity provider knows the person, there is no key: the roles are
+ * those that the platform's configuration derives from the provider's verified token, and `claims` are
+ * the statements of that token about the person. Roles of policies match these claims, and nothing else does.
  *
  * An engine accepts an assertion once, and only if it was made after the engine started, because
  * the list of the accepted ones is in its memory. */
@@ -15,7 +23,7 @@
 
 #include "access/key.h"
 
-#define ASSERTION_PREFIX "wa1."
+#define ASSERTION_PREFIX "wa2." /* the digit is the format */
 
 enum {
     ASSERTION_LIFE_MS = 60000,
@@ -23,26 +31,45 @@ enum {
     ASSERTION_TEXT_MAX = 8 << 10,
 };
 
-/* How a session knows its person. */
-enum proof { PROOF_KEY /* an API key was shown at sign-in */, PROOFS };
+/* How a session knows its person, the weakest first. */
+enum proof {
+    PROOF_KEY,  /* an API key was shown at sign-in */
+    PROOF_OIDC, /* an identity provider's token was verified */
+    PROOFS
+};
 const char *proof_name(enum proof p); /* "key" */
 bool proof_read(struct str name, enum proof *ret);
 
+/* A statement of a verified token about its person: groups=finance. A list of the token is one claim for each
+ * of its elements. Names and values are not empty, and have no control characters. */
+struct claim {
+    struct str name, value;
+};
+/* ERR_OUT_OF_RANGE: more than LIMIT_CLAIMS, or LIMIT_CLAIM_BYTES of one name or value, or
+ * LIMIT_CLAIMS_BYTES of all of them. ERR_BAD_VALUE: an empty one, not UTF-8, a control character. */
+enum err claims_check(const struct claim *claims, size_t count, struct fault *f);
+
 struct assertion {
-    struct id id, key;         /* key: the API key of the sign-in */
+    struct id id;
+    struct id key;             /* PROOF_KEY: the API key of the sign-in; PROOF_OIDC: zero */
     struct str tenant, person; /* tenant: or "*" */
     struct str method;         /* of the request: "POST" */
     struct sha256 target;      /* of its path and query, as they are sent */
+    /* PROOF_KEY: no more than the key has, counts; PROOF_OIDC: of ROLES_OF_PEOPLE */
     uint32_t roles;
     enum proof proof;
+    const struct claim *claims; /* PROOF_OIDC only, as claims_check() wants them */
+    size_t claim_count;
     uint64_t made_at; /* ms; it ends ASSERTION_LIFE_MS later */
 };
 
 /* The key of all MACs. */
 struct sha256 assertion_key(const struct pepper *p);
 
+/* Also one of another format, which assertion_read() refuses. */
 bool assertion_shown(struct str credential);
-/* False: `out` has no room. */
+/* False: `out` has no room, or it is longer than ASSERTION_TEXT_MAX, or its members do not fit each
+ * other. */
 bool assertion_put(struct buf *out, const struct sha256 *key, const struct assertion *a);
 /* Its MAC and its form; the views are in the arena. ERR_UNAUTHENTICATED, ERR_BODY_TOO_LARGE (the
  * arena is full). */

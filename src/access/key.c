@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/time.h"
 
@@ -245,6 +246,34 @@ void key_destroy(struct key *k)
     arena_fini(k->arena);
     free(k->arena);
     free(k);
+}
+
+/* ---- people without a key ---- */
+
+const struct key *key_of_person(struct str tenant, struct str person, uint32_t may, struct arena *a)
+{
+    check((may & ~(uint32_t)ROLES_OF_PEOPLE) == 0);
+    struct key *k = arena_new(a, struct key);
+    struct str *names = arena_new(a, struct str);
+    if (k == NULL || names == NULL) return NULL;
+    *names = person;
+    *k = (struct key){.name = person,
+                      .owner = person,
+                      .tenant = tenant,
+                      .roles = may,
+                      .reviewers = {.list = names, .count = 1}};
+    return k;
+}
+
+bool key_is_person(const struct key *k)
+{
+    static const struct id none;
+    return id_equal(k->id, none);
+}
+
+struct str key_shown_id(const struct key *k)
+{
+    return key_is_person(k) ? (struct str){0} : str_of(k->id_text, ID_TEXT);
 }
 
 /* ---- writing: members in JCS order ---- */

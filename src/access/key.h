@@ -26,6 +26,10 @@ enum role {
     ROLE_ADMIN = 128,
     ROLE_TOKEN = 256, /* never a key's role: in a route's roles it admits tokens */
 };
+/* Those that a person may have without an API key; the others are for programs. */
+enum {
+    ROLES_OF_PEOPLE = ROLE_REVIEWER | ROLE_POLICY_ADMIN | ROLE_AUDITOR | ROLE_METRICS | ROLE_ADMIN
+};
 const char *role_name(enum role r); /* "policy_admin" */
 bool role_read(struct str name, enum role *ret);
 
@@ -72,6 +76,14 @@ struct key {
  * `pepper_fingerprint` and `id` may be absent in a request to make one. The caller owns it. */
 enum err key_read(const struct json *row, struct key **ret, struct fault *f);
 void key_destroy(struct key *k);
+
+/* A person who has signed in without an API key, as a key for one call: that has the given roles, names
+ * only the person, and asks for no agent or user. In the arena; NULL: it is full. */
+const struct key *key_of_person(struct str tenant, struct str person, uint32_t roles,
+                                struct arena *a);
+bool key_is_person(const struct key *k); /* made by key_of_person() */
+/* "key_…", or absent for a person. */
+struct str key_shown_id(const struct key *k);
 /* The row's JSON; without `mac` and `pepper_fingerprint` for answers to clients. */
 void key_put(struct buf *out, const struct key *k, bool with_mac);
 

@@ -2,7 +2,7 @@
  *
  * The order is fixed: credential (401), role (403), tenant (403 or 400). Nothing of the body is
  * used before the first two checks pass. A Bearer that begins with wk_ is an API key, one that begins
- * with wa1. an assertion of the platform about a session, any other one a token.
+ * with wa and a digit an assertion of the platform about a session, any other one a token.
  *
  * A verified key is kept with its head (struct http_kept). A client that sends the same head
  * again over the same connection has shown the same credential, byte for byte, so the key is not
@@ -111,7 +111,8 @@ static enum err key_admit(const struct key *key, const struct globs *served, uin
         struct buf names = buf_over(text, sizeof text - 1);
         roles_put(&names, roles);
         text[names.size] = '\0';
-        return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s", text);
+        return fault_set(f, ERR_MISSING_ROLE, "", "this needs a %s with the role %s",
+                         key_is_person(key) ? "person" : "key", text);
     }
     *ret = (struct caller){.key = key, .served = served};
     if (!str_equal(key->tenant, STR("*"))) ret->tenant = key->tenant;
@@ -228,6 +229,13 @@ static enum err assertion_key_copy(const struct api *a, const struct assertion *
     return ERR_OK;
 }
 
+static enum err person_admit(const struct assertion *as, struct arena *arena,
+                             const struct key **ret, struct fault *f)
+{
+    *ret = key_of_person(as->tenant, as->person, as->roles, arena);
+    return *ret != NULL ? ERR_OK : fault_plain(f, ERR_BODY_TOO_LARGE);
+}
+
 static enum err assertion_admit(struct api *a, const struct http_exchange *x, struct str credential,
                                 uint32_t roles, uint64_t now_ms, struct caller *ret,
                                 struct fault *f)
@@ -236,7 +244,10 @@ static enum err assertion_admit(struct api *a, const struct http_exchange *x, st
     const struct key *key = NULL;
     if (as == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     enum err err = assertion_verify(a, x, credential, now_ms, as, f);
-    if (err == ERR_OK) err = assertion_key_copy(a, as, now_ms, x->arena, &key, f);
+    if (err == ERR_OK && as->proof == PROOF_KEY)
+        err = assertion_key_copy(a, as, now_ms, x->arena, &key, f);
+    else if (err == ERR_OK)
+        err = person_admit(as, x->arena, &key, f);
     if (err == ERR_BODY_TOO_LARGE) return err;
     if (err != ERR_OK) return unauthenticated(a, x, err, f);
     err = key_admit(key, a->served, roles, ret, f);
@@ -289,7 +300,9 @@ static enum err token_holds(const struct api *a, const struct credential_mark *m
 enum err api_credential_holds(const struct api *a, const struct credential_mark *m,
                               struct str tenant, struct str actor, uint64_t now_ms, struct fault *f)
 {
+    static const struct id none;
     if (m->is_token) return token_holds(a, m, tenant, actor, now_ms, f);
+    if (id_equal(m->key, none)) return ERR_OK; /* a person; an assertion is not taken back */
     const struct key *key = key_table_get(a->keys, m->key);
     enum err err = key == NULL ? ERR_CREDENTIAL_REVOKED : key_holds(key, now_ms);
     return err == ERR_OK ? ERR_OK : fault_plain(f, err);

@@ -53,7 +53,8 @@ struct caller {
     /* NULL: an API key; else the token, in the exchange's arena, that the key minted */
     const struct token_claims *token;
     /* NULL: the caller has shown a credential of its own; else the call of a session, in the
-     * exchange's arena. Then `key` has only what the session may: it is a copy in the arena. */
+     * exchange's arena. Then `key` has only what the session may: it is a copy in the arena, or of a
+     * person without a key (key_is_person()). */
     const struct assertion *assertion;
     /* A token's text, in the arena, until its slot has confirmed that it was minted; absent:
      * confirmed already. Until then the token must not be accepted (engine/sight.h). */

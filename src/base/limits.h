@@ -33,10 +33,14 @@ enum {
         64, /* each may be a call to another reactor, and a line in the record */
     LIMIT_PAGE_DEFAULT = 20,
     LIMIT_PAGE = 500,
-    LIMIT_TRACE_EVENTS = 500,   /* in one answer about a trace */
-    LIMIT_FORWARDED = 256,      /* requests that one program sends to the other at a time */
-    LIMIT_ASSERTIONS = 8192,    /* calls of sessions that one engine accepts within a minute */
-    LIMIT_SESSIONS = 10000,     /* in one store */
+    LIMIT_TRACE_EVENTS = 500, /* in one answer about a trace */
+    LIMIT_FORWARDED = 256,    /* requests that one program sends to the other at a time */
+    LIMIT_ASSERTIONS = 8192,  /* calls of sessions that one engine accepts within a minute */
+    LIMIT_SESSIONS = 10000,   /* in one store */
+    /* Of one person, in a session and in each call of it: 64 groups with ids of 36 characters. */
+    LIMIT_CLAIMS = 64,
+    LIMIT_CLAIM_BYTES = 256, /* a name or a value */
+    LIMIT_CLAIMS_BYTES = 3 << 10,
     LIMIT_SESSIONS_OF_ONE = 20, /* of one person of one key: one more ends the oldest */
     LIMIT_BUNDLE_WAITS = 1024,  /* engines that wait for the next bundle at one platform */
     LIMIT_KEY_OVERLAP_DAYS = 30,

@@ -69,7 +69,7 @@ struct requester caller_operation_requester(const struct caller *c)
 {
     const struct key *key = c->key;
     struct requester who = {
-        .principal = key->name, .owner = key->owner, .key_id = str_of(key->id_text, ID_TEXT)};
+        .principal = key->name, .owner = key->owner, .key_id = key_shown_id(key)};
     if (c->token != NULL) {
         who.token_actor = c->token->actor;
         who.token_acting_for = c->token->acting_for;

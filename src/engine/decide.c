@@ -193,7 +193,7 @@ static void describe_ask(struct decision *d)
     put_request_ids(d);
     e->trace_id = a->trace_id;
     e->tenant_id = p->tenant;
-    e->key_id = str_of(d->caller->key->id_text, ID_TEXT);
+    e->key_id = key_shown_id(d->caller->key);
     if (d->caller->token != NULL) {
         id_write("tok_", d->caller->token->id, d->token_id);
         e->token_id = str_of(d->token_id, ID_TEXT);

@@ -65,7 +65,7 @@ static void put_approvals(struct members *m, const struct review_facts *r)
         char key[ID_TEXT];
         id_write("key_", v->key, key);
         if (v->proof != REVIEW_PROOF_UNKNOWN) {
-            text(&one, "key_id", str_of(key, ID_TEXT));
+            if (v->proof != REVIEW_PROOF_OIDC) text(&one, "key_id", str_of(key, ID_TEXT));
             text(&one, "proof", str_from(review_proof_name(v->proof)));
         }
         if (v->note.size > 0) text(&one, "note", v->note);

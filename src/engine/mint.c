@@ -263,8 +263,7 @@ static enum err read_retry(struct mint *m, const struct json *body, struct str h
 {
     struct operation *e = &m->caller_operation.operation;
     const struct retried request = {.tenant = m->facts.tenant,
-                                    .credential =
-                                        str_of(m->caller_operation.caller.key->id_text, ID_TEXT),
+                                    .credential = key_shown_id(m->caller_operation.caller.key),
                                     .route = STR("mint"),
                                     .body = body};
     return retry_digest(e->engine_reactor->api.hasher, &e->engine_reactor->engine->digest_keys,

@@ -402,7 +402,9 @@ static enum err wait_begin(const struct operation *e, size_t size, struct operat
     struct waits *waits = &e->engine_reactor->waits;
     struct waits_share *share;
     if (e->engine_reactor->draining) return fault_plain(f, ERR_DRAINING);
-    enum err err = waits_enter(waits, e->call.requester.key_id, &share, f);
+    const struct requester *who = &e->call.requester;
+    struct str shared_by = str_is_absent(who->key_id) ? who->owner : who->key_id;
+    enum err err = waits_enter(waits, shared_by, &share, f);
     if (err != ERR_OK) return err;
     *ret = wait_create(e, size);
     if (*ret != NULL) {

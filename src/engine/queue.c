@@ -347,7 +347,8 @@ static void resolved(struct operation *e)
 
 static enum review_proof proof_of(const struct look *l)
 {
-    static const enum review_proof of_sessions[PROOFS] = {[PROOF_KEY] = REVIEW_PROOF_KEY};
+    static const enum review_proof of_sessions[PROOFS] = {
+        [PROOF_KEY] = REVIEW_PROOF_KEY, [PROOF_OIDC] = REVIEW_PROOF_OIDC};
     const struct caller *c = &l->caller_operation.caller;
     if (c->assertion != NULL) return of_sessions[c->assertion->proof];
     return str_equal(l->by, c->key->owner) ? REVIEW_PROOF_OWNER : REVIEW_PROOF_NAMED;

@@ -55,7 +55,7 @@ static enum err read_retry(struct redemption *r, struct fault *f)
     /* earlier versions stored the credential itself: a token's own id, or the key's */
     struct retry plain;
     char token[ID_TEXT];
-    request.credential = str_of(a->caller.key->id_text, ID_TEXT);
+    request.credential = key_shown_id(a->caller.key);
     if (a->caller.token != NULL) {
         id_write("tok_", a->caller.token->id, token);
         request.credential = str_of(token, ID_TEXT);

@@ -159,7 +159,7 @@ static enum err shape_check(const struct reading *r, struct str text)
 {
     static const char *const decisions[] = {"allow", "deny", "human_review", "compute", NULL};
     static const char *const modes[] = {"live", "dry_run", NULL};
-    static const char *const proofs[] = {"owner", "named", "key", NULL};
+    static const char *const proofs[] = {"owner", "named", "key", "oidc", NULL};
     switch (shapes[r->index]) {
     case SHAPE_NAME:
         if (text.size == 0) return member_fault(r, ERR_BAD_VALUE, "must not be empty");
@@ -185,7 +185,7 @@ static enum err shape_check(const struct reading *r, struct str text)
         return member_fault(r, ERR_BAD_VALUE, "must be live or dry_run");
     case SHAPE_PROOF:
         if (is_one_of(text, proofs)) return ERR_OK;
-        return member_fault(r, ERR_BAD_VALUE, "must be owner, named or key");
+        return member_fault(r, ERR_BAD_VALUE, "must be owner, named, key or oidc");
     default: return ERR_OK;
     }
 }

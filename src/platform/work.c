@@ -552,7 +552,7 @@ struct job *job_create(struct platform *p, const struct http_exchange *x,
     j->tenant = job_copy(j, p->caller.tenant);
     if (!platform_is_everywhere(p)) j->charged = job_copy(j, k->tenant);
     j->actor.principal = job_copy(j, k->name);
-    j->actor.key_id = job_copy(j, str_of(k->id_text, ID_TEXT));
+    j->actor.key_id = job_copy(j, key_shown_id(k));
     return j;
 }
 

@@ -2,21 +2,17 @@
 
 import base64
 import hashlib
-import hmac
-import json
 import sqlite3
 import time
 
 import pytest
 
-import canonical
 import harness
 from browser import Browser
+from forge import Forge, encode, new_id
 from queues import AGENT, queue  # noqa: F401
 from test_contract import refused
 from wire import Wire
-
-ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @pytest.fixture
@@ -379,35 +375,6 @@ def test_sign_in_with_a_key_can_be_switched_off(fresh):
 
 # ---- assertions: what an engine believes ----
 
-def encode(data):
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def new_id(prefix="asr_"):
-    digits, number = "", int.from_bytes(hashlib.sha256(str(time.monotonic_ns()).encode()).digest()[:16], "big") >> 1
-    for _ in range(26):
-        digits, number = ALPHABET[number % 32] + digits, number // 32
-    return prefix + digits
-
-
-class Forge:
-    """Makes assertions as a platform would, which has the pepper."""
-
-    def __init__(self, queue):
-        self.queue = queue
-        self.secret = canonical.derived_key((queue.stack.data / "pepper").read_text(), "writ assertions of sessions 1")
-
-    def make(self, method, target, secret=None, **claims):
-        claims = {"id": new_id(), "key": "key_" + self.queue.carol[3:29], "made_at": int(time.time() * 1000), "method": method, "person": "carol",
-                  "proof": "key", "roles": 4, "target": hashlib.sha256(target.encode()).hexdigest(), "tenant": self.queue.tenant.name, **claims}
-        text = "wa1." + encode(json.dumps({name: value for name, value in claims.items() if value is not None}).encode())
-        return f"{text}.{encode(hmac.digest(secret or self.secret, text.encode(), 'sha256'))}"
-
-    def send(self, assertion, method, target, body=None):
-        with self.queue.stack.at_engine(assertion) as wire:
-            return wire.request(method, target, body)
-
-
 @pytest.fixture
 def forge(queue):
     return Forge(queue)
@@ -440,7 +407,11 @@ OLD = [
     ("without the role", {"roles": lambda: 0}, 403, "missing_role"),
     ("with a role that the key has not", {"roles": lambda: 16}, 403, "missing_role"),
     ("with a role that no key has", {"roles": lambda: 260}, 401, "unauthenticated"),
-    ("with another proof", {"proof": lambda: "oidc"}, 401, "unauthenticated"),
+    ("with a key and another proof", {"proof": lambda: "oidc"}, 401, "unauthenticated"),
+    ("with an unknown proof", {"proof": lambda: "owner"}, 401, "unauthenticated"),
+    ("without its key", {"key": lambda: None}, 401, "unauthenticated"),
+    ("with a key and claims", {"claims": lambda: [["groups", "finance"]]}, 401, "unauthenticated"),
+    ("of an earlier format", {"form": lambda: "wa1."}, 401, "unauthenticated"),
     ("without a person", {"person": lambda: None}, 401, "unauthenticated"),
     ("made by an ordinary key", {"secret": lambda: b"$agent"}, 401, "unauthenticated"),
     ("made with the pepper itself", {"secret": lambda: b"$pepper"}, 401, "unauthenticated"),
@@ -490,18 +461,13 @@ def test_a_resolved_review_takes_no_other_vote_of_the_same_person(queue, forge):
 
 def test_an_engine_that_started_since_refuses_older_assertions(fresh):
     stack = fresh().start()
-    admin = stack.keys["admin"]
-    secret = canonical.derived_key((stack.data / "pepper").read_text(), "writ assertions of sessions 1")
+    forge, target = Forge.of(stack, "default", stack.keys["admin"]), "/v1/actors/bot/suspend"
 
     def make():
-        claims = {"id": new_id(), "key": "key_" + admin[3:29], "made_at": int(time.time() * 1000), "method": "POST", "person": "admin-owner", "proof": "key",
-                  "roles": 128, "target": hashlib.sha256(b"/v1/actors/bot/suspend").hexdigest(), "tenant": "default"}
-        text = "wa1." + encode(json.dumps(claims).encode())
-        return f"{text}.{encode(hmac.digest(secret, text.encode(), 'sha256'))}"
+        return forge.make("POST", target, person="admin-owner", roles=128)
 
     def send(one):
-        with stack.at_engine(one) as wire:
-            return wire.post("/v1/actors/bot/suspend", {})
+        return forge.send(one, "POST", target, {})
 
     used, kept = make(), make()
     assert send(used).status == 200
