@@ -42,7 +42,17 @@ enum {
     LIMIT_CLAIM_BYTES = 256, /* a name or a value */
     LIMIT_CLAIMS_BYTES = 3 << 10,
     LIMIT_SESSIONS_OF_ONE = 20, /* of one person of one key: one more ends the oldest */
-    LIMIT_BUNDLE_WAITS = 1024,  /* engines that wait for the next bundle at one platform */
+    /* Identity providers. */
+    LIMIT_OIDC_TOKEN_BYTES = 8 << 10,      /* half of a request's head */
+    LIMIT_OIDC_KEYS = 64,                  /* of one provider, of the kinds that are used */
+    LIMIT_OIDC_DOCUMENT_BYTES = 256 << 10, /* an answer of a provider */
+    LIMIT_OIDC_KEYS_HOURS = 24,            /* how long keys are used while the provider is away */
+    LIMIT_OIDC_REFRESH_SECONDS = 600,      /* how often keys are fetched */
+    LIMIT_OIDC_UNKNOWN_KEY_SECONDS = 10,   /* between two fetches because of an unknown `kid` */
+    LIMIT_OIDC_SKEW_SECONDS = 60,          /* by which clocks of provider and platform may differ */
+    LIMIT_OIDC_EXCHANGES = 64,             /* codes that are exchanged at a time */
+    LIMIT_OIDC_BEARERS = 1024,             /* bearer tokens that are known to be valid */
+    LIMIT_BUNDLE_WAITS = 1024, /* engines that wait for the next bundle at one platform */
     LIMIT_KEY_OVERLAP_DAYS = 30,
     /* Lines of a batch, and events of a post: so that the store's write lock is not held for
      * long. An engine sends at most a thousand. */
