@@ -61,9 +61,16 @@ def test_a_service_is_started_again_for_as_long_as_it_takes(path):
     assert parts["Service"].get("RestartPreventExitStatus") == "2"
 
 
-def test_the_units_are_confined_alike():
-    engine, platform = ({key: value for key, value in unit(path)["Service"].items() if key != "ExecStart"} for path in UNITS)
-    assert engine == platform
+def test_the_units_are_confined_alike_as_two_users_with_a_directory_each():
+    own = ("ExecStart", "User", "Group", "StateDirectory")
+    engine, platform = ({key: value for key, value in unit(path)["Service"].items() if key not in own} for path in UNITS)
+    assert engine == platform and engine["StateDirectoryMode"] == "0700"
+    for path in UNITS:
+        service = unit(path)["Service"]
+        assert service["User"] == service["Group"] == service["StateDirectory"] == path.stem
+        words = shlex.split(service["ExecStart"])
+        assert words[words.index("--data") + 1] == f"/var/lib/{path.stem}"
+        assert not [word for word in words if word.startswith("/var/lib/") and not word.startswith(f"/var/lib/{path.stem}")]
 
 
 # ---- containers ----
@@ -75,18 +82,36 @@ def test_a_container_is_started_with_options_that_its_program_has(name):
         if service in ("engine", "platform"):
             program = f"writ-{service}"
             assert_are_options(f"{name}, {service}", about.get("command", [program]))
-            wrong = set(about.get("environment", {})) - set(options(program).values())
+            wrong = set(about.get("environment", {})) - set(options(program).values()) - {"PGPASSWORD"}  # libpq's
             assert not wrong, f"{name}: {program} does not read {wrong}"
 
 
 def test_a_containers_ports_and_places_are_those_of_its_program():
     (volume,) = re.findall(r"^VOLUME (\S+)$", DOCKERFILE, re.M)
     for service, about in services("compose.yaml").items():
-        assert about["volumes"] == [f"data:{volume}"] and volume in about["command"]
+        assert volume in about["command"]
         if service != "keys":
+            assert about["volumes"] == [f"{service}:{volume}"], "neither program has the other's files"
             port = about["command"][about["command"].index("--listen") + 1].split(":")[1]
             assert about["ports"] == [f"127.0.0.1:{port}:{port}"], "on the loopback address only: it speaks no TLS"
             assert f"http://127.0.0.1:{port}/readyz" in about["healthcheck"]["test"]
+
+
+def test_the_programs_are_two_users_and_only_the_keys_are_made_by_root():
+    about = services("compose.yaml")
+    platform, engine = (re.search(rf"useradd --system --uid (\d+) --gid writ-{name}", DOCKERFILE)[1] for name in ("platform", "engine"))
+    assert re.search(r"^USER (\S+)$", DOCKERFILE, re.M)[1] == f"{platform}:{platform}" and "user" not in about["platform"]
+    assert about["engine"]["user"] == f"{engine}:{engine}" and about["keys"]["user"] == "0:0"
+    assert about["keys"]["volumes"] == ["platform:/data", "engine:/engine"] and about["keys"]["command"][2:] == ["/data", "/engine"]
+    assert "-o writ-engine -g writ-engine -m 0700 /engine" in DOCKERFILE and "-o writ-platform -g writ-platform -m 0700 /data" in DOCKERFILE
+
+
+def test_the_database_asks_for_a_password():
+    about = services("compose.stack.yaml")
+    assert "POSTGRES_HOST_AUTH_METHOD" not in about["postgres"]["environment"]
+    assert about["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?"), "without one, compose names what is missing"
+    for service in ("keys", "platform"):
+        assert about[service]["environment"]["PGPASSWORD"] == "${POSTGRES_PASSWORD}"
 
 
 def test_the_volumes_have_a_name_of_their_own():
