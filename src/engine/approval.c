@@ -62,7 +62,7 @@ enum err authorization_approval(struct authorization *a, const struct review_fac
 {
     const struct approval_now now = {.keys = bundle_keys(a->operation.bundle),
                                      .policies = a->tools.policies,
-                                     .tenant = a->caller.tenant,
+                                     .tenant = a->operation.caller.tenant,
                                      .now_ms = a->tools.now_ms};
     return approval_read(r, &now, a->operation.arena, ret);
 }

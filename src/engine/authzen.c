@@ -237,7 +237,7 @@ static enum err read_again(struct batch *b, struct fault *f)
     static const struct json_options options = {0};
     struct id review = b->r.a.d.review;
     authorization_renew(&b->r.a);
-    b->r.a.caller = b->caller;
+    b->r.a.operation.caller = b->caller;
     b->r.review = review;
     enum err err = json_read(b->text, &options, b->r.a.operation.arena, &b->body, f);
     return err == ERR_OK ? prepare(b, f) : err;
@@ -245,11 +245,12 @@ static enum err read_again(struct batch *b, struct fault *f)
 
 static bool becomes_redemption(const struct authorization *a)
 {
-    return !a->redeeming && a->d.outcome.verdict == VERDICT_HUMAN_REVIEW &&
+    return a->kind != AUTHORIZATION_REDEMPTION && a->d.outcome.verdict == VERDICT_HUMAN_REVIEW &&
            a->d.review_is_approved && !a->tools.asks_nobody;
 }
 
-static struct str answered(struct batch *b, const struct fault *f, bool *ret_ends)
+static enum step_result answered(struct batch *b, const struct fault *f, struct str *ret,
+                                 bool *ret_ends)
 {
     struct authorization *a = &b->r.a;
     const enum semantic s = ((struct evaluations *)(void *)b)->semantic;
@@ -257,24 +258,22 @@ static struct str answered(struct batch *b, const struct fault *f, bool *ret_end
     if (f == NULL && becomes_redemption(a)) {
         struct str tenant = a->ask.policy.tenant;
         if (read_again(b, &again) == ERR_OK) {
-            a->caller.tenant = tenant;
-            redeem_start(&b->r);
-            return (struct str){0};
+            a->operation.caller.tenant = tenant;
+            return redeem_enter(&b->r);
         }
         f = &again;
     }
     bool permits = f == NULL && a->d.outcome.verdict == VERDICT_ALLOW;
     *ret_ends = (s == DENY_ON_FIRST_DENY && !permits) || (s == PERMIT_ON_FIRST_PERMIT && permits);
-    return f == NULL ? put_decision(b, permits) : put_error(b, f);
+    *ret = f == NULL ? put_decision(b, permits) : put_error(b, f);
+    return STEP_NEXT;
 }
 
 /* One evaluation: a request that cannot be judged is an error of its own. */
-static struct str answered_one(struct batch *b, const struct fault *f, bool *ret_ends)
+static enum step_result answered_one(struct batch *b, const struct fault *f, struct str *ret,
+                                     bool *ret_ends)
 {
-    if (f == NULL) return answered(b, f, ret_ends);
-    const struct fault kept = *f;
-    batch_refuse(b, &kept);
-    return (struct str){0};
+    return f == NULL ? answered(b, f, ret, ret_ends) : batch_refuse(b, f);
 }
 
 /* ---- routes ---- */

@@ -1,7 +1,7 @@
 /* batch.c - the items of a batch, one after the other; and POST /v1/authorize/batch.
  *
- * An item that needs no other reactor ends inside its own start. So a loop starts the items, and
- * only an item that was away continues the loop: the stack does not grow with the number of items. */
+ * An item is an authorization, entered from a step and left for the next one: the operation has one
+ * loop for both, and the stack does not grow with the number of items. */
 #include "engine/batch.h"
 
 #include "base/check.h"
@@ -11,14 +11,23 @@
 
 static struct batch *of(struct operation *e) { return (struct batch *)(void *)e; }
 
-void batch_refuse(struct batch *b, const struct fault *f)
+/* The places in the table. */
+enum { BATCH_CONFIRM_TOKEN, BATCH_BEGIN, BATCH_ITEM, BATCH_ANSWERED, BATCH_FINISH };
+
+enum step_result batch_refuse(struct batch *b, const struct fault *f)
 {
-    b->r.a.finished = NULL;
-    authorization_refuse(&b->r.a, f);
+    b->r.a.parent = NULL;
+    return authorization_refuse(&b->r.a.operation, f);
 }
 
-static void finish(struct batch *b)
+static enum step_result refuse(struct operation *e, const struct fault *f)
 {
+    return batch_refuse(of(e), f);
+}
+
+static enum step_result finish(struct operation *e)
+{
+    struct batch *b = of(e);
     struct arena *arena = b->r.a.operation.arena;
     size_t most = b->before.size + b->behind.size + b->at;
     for (size_t i = 0; i < b->at; i++) most += b->answers[i].size;
@@ -27,8 +36,7 @@ static void finish(struct batch *b)
     if (bytes == NULL || arena->overflow || arena->starved) {
         (void)fault_set(&f, ERR_BODY_TOO_LARGE, "",
                         "the batch needs more memory than one request may use; send fewer items");
-        batch_refuse(b, &f);
-        return;
+        return batch_refuse(b, &f);
     }
     struct buf out = buf_over(bytes, most);
     buf_put(&out, b->before);
@@ -38,70 +46,63 @@ static void finish(struct batch *b)
     }
     buf_put(&out, b->behind);
     check(!out.overflow);
-    operation_reply(&b->r.a.operation, 200, buf_view(&out), (struct str){0});
+    return operation_reply(e, 200, buf_view(&out), (struct str){0});
 }
 
-static void start_item(struct batch *b)
+static enum step_result item(struct operation *e)
 {
+    struct batch *b = of(e);
     struct authorization *a = &b->r.a;
     struct fault f;
+    if (b->at == b->count) return operation_go(e, BATCH_FINISH);
     authorization_renew(a);
-    a->caller = b->caller;
+    e->caller = b->caller;
     if (!str_is_absent(b->retry_header))
-        a->retry_header =
-            arena_printf(a->operation.arena, "%.*s/%zu", STR_FORMAT(b->retry_header), b->at);
+        a->retry_header = arena_printf(e->arena, "%.*s/%zu", STR_FORMAT(b->retry_header), b->at);
     enum err err = b->prepare(b, &f);
     if (err == ERR_OK) err = authorization_may(a, &f);
     if (err == ERR_OK) err = authorization_read(a, (struct str){0}, &f);
-    if (err == ERR_OK)
-        authorization_start(a);
-    else
-        authorization_refuse(a, &f);
+    if (err != ERR_OK) return authorization_refuse(e, &f);
+    return operation_enter(e, &authorization_process, AUTH_HOLD_KEY);
 }
 
-static void loop(struct batch *b)
-{
-    b->is_looping = true;
-    while (b->at < b->count) {
-        b->is_done = false;
-        start_item(b);
-        if (b->is_done) continue;
-        b->is_looping = false; /* it is away, and continues the loop */
-        return;
-    }
-    b->is_looping = false;
-    finish(b);
-}
-
-static void finished(struct authorization *a, const struct fault *f)
-{
-    struct batch *b = of(&a->operation);
-    bool ends = false;
-    struct str answer = b->answered(b, f, &ends);
-    if (str_is_absent(answer)) return; /* it became a redemption, which goes on */
-    b->answers[b->at++] = answer;
-    if (ends) b->count = b->at;
-    b->is_done = true;
-    if (!b->is_looping) loop(b);
-}
-
-static void known(struct operation *e)
+static enum step_result answered(struct operation *e)
 {
     struct batch *b = of(e);
-    b->caller = b->r.a.caller;
-    b->r.a.finished = finished;
-    loop(b);
+    const struct fault f = b->r.a.fault;
+    struct str answer = {0};
+    bool ends = false;
+    enum step_result r = b->answered(b, f.err == ERR_OK ? NULL : &f, &answer, &ends);
+    if (r != STEP_NEXT || str_is_absent(answer)) return r;
+    b->answers[b->at++] = answer;
+    if (ends) b->count = b->at;
+    return operation_go(e, BATCH_ITEM);
 }
 
-static void refuse(struct operation *e, const struct fault *f) { batch_refuse(of(e), f); }
+static enum step_result begin(struct operation *e)
+{
+    struct batch *b = of(e);
+    b->caller = e->caller;
+    b->r.a.parent = e->process;
+    b->r.a.parent_step = BATCH_ANSWERED;
+    return STEP_NEXT;
+}
+
+static const struct step steps[] = {[BATCH_CONFIRM_TOKEN] = SIGHT_STEP,
+                                    [BATCH_BEGIN] = {"begin", begin, NULL},
+                                    [BATCH_ITEM] = {"decide an item", item, NULL},
+                                    [BATCH_ANSWERED] = {"keep its answer", answered, NULL},
+                                    [BATCH_FINISH] = {"finish", finish, NULL}};
+static const struct process batch_process = PROCESS(steps, .refuse = refuse);
 
 struct batch *batch_begin(struct engine_reactor *w, struct http_exchange *x, size_t size)
 {
-    struct authorization *a = authorization_begin_sized(w, x, size);
-    if (a == NULL) return NULL;
-    struct batch *b = of(&a->operation);
+    struct batch *b = authorization_begin(w, x, size);
+    if (b == NULL) return NULL;
+    struct authorization *a = &b->r.a;
     struct fault f;
-    enum err err = api_admit(&w->api, x, x->route->roles, a->tools.now_ms, &a->caller, &f);
+    enum err err =
+        api_admit(&w->api, x, x->route->roles, a->tools.now_ms, &a->operation.caller, &f);
     if (err == ERR_OK) err = api_body(x, &b->body, &f);
     if (err != ERR_OK) {
         batch_refuse(b, &f);
@@ -123,7 +124,7 @@ void batch_start(struct batch *b)
         batch_refuse(b, &f);
         return;
     }
-    sight(&a->operation, &a->caller, known, refuse);
+    operation_start(&a->operation, &batch_process, BATCH_CONFIRM_TOKEN);
 }
 
 enum err batch_count(const struct json *list, const char *name, size_t *ret, struct fault *f)
@@ -156,20 +157,24 @@ static enum err prepare(struct batch *b, struct fault *f)
     return ERR_OK;
 }
 
-static struct str answered(struct batch *b, const struct fault *f, bool *ret_ends)
+static enum step_result item_answered(struct batch *b, const struct fault *f, struct str *ret,
+                                      bool *ret_ends)
 {
     struct authorization *a = &b->r.a;
     (void)ret_ends;
-    if (f == NULL) return a->d.answer;
+    *ret = a->d.answer;
+    if (f == NULL) return STEP_NEXT;
     size_t most = 16 * sizeof *f;
     char *bytes = arena_bytes(a->operation.arena, most);
-    if (bytes == NULL) return STR("");
+    *ret = STR(""); /* finish() refuses: the arena is full */
+    if (bytes == NULL) return STEP_NEXT;
     struct buf out = buf_over(bytes, most);
     buf_printf(&out, "{\"status\":%d,", err_status(f->err));
     api_put_fault(&out, f, a->ask.trace_id);
     buf_put_byte(&out, '}');
     check(!out.overflow);
-    return buf_view(&out);
+    *ret = buf_view(&out);
+    return STEP_NEXT;
 }
 
 void authorize_batch_handle(void *context, struct http_exchange *x)
@@ -187,7 +192,7 @@ void authorize_batch_handle(void *context, struct http_exchange *x)
         return;
     }
     b->prepare = prepare;
-    b->answered = answered;
+    b->answered = item_answered;
     b->before = STR("{\"decisions\":[");
     b->behind = STR("]}");
     batch_start(b);

@@ -1,6 +1,6 @@
 /* batch.h - several requests for decisions in one HTTP request: one after the other, one answer.
  *
- *   batch_begin → (prepare → authorization → answered)* → finish
+ *   batch_begin → [confirm the token] → (item → authorization → answered)* → finish
  *
  * Each item is decided and recorded like a request of its own. The records of items that need no
  * other reactor are in one block, so they are written together, and one answer waits for all. An
@@ -18,12 +18,13 @@ struct batch {
     size_t count, at;
     struct str *answers;
     struct str retry_header; /* the Idempotency-Key of item N is this with /N */
-    bool is_looping, is_done;
     /* Sets form and body of item `at` (r.a), which is then decided. */
     enum err (*prepare)(struct batch *b, struct fault *f);
-    /* The JSON of the item's decision, or of its fault (else NULL), in the arena. *ret_ends: no
-     * further item is decided. */
-    struct str (*answered)(struct batch *b, const struct fault *f, bool *ret_ends);
+    /* NEXT: *ret is the JSON of the item's decision, or of its fault (else NULL), in the arena, and
+     * *ret_ends: no further item is decided; or *ret stays absent, and the item goes on. DONE: the
+     * batch was refused. */
+    enum step_result (*answered)(struct batch *b, const struct fault *f, struct str *ret,
+                                 bool *ret_ends);
     /* Appends what is before and behind the items' answers. */
     struct str before, behind;
 };
@@ -32,7 +33,7 @@ struct batch {
 struct batch *batch_begin(struct engine_reactor *w, struct http_exchange *x, size_t size);
 /* After count, prepare and answered are set. Continues on its own until the answer. */
 void batch_start(struct batch *b);
-void batch_refuse(struct batch *b, const struct fault *f);
+enum step_result batch_refuse(struct batch *b, const struct fault *f);
 /* ERR_WRONG_TYPE, ERR_OUT_OF_RANGE: there are more than LIMIT_BATCH. */
 enum err batch_count(const struct json *list, const char *name, size_t *ret, struct fault *f);
 /* The item number `at` of a list. */

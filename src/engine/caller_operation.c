@@ -4,17 +4,6 @@
 #include "engine/engine.h"
 #include "engine/member.h"
 
-void *caller_operation_begin_bare(struct engine_reactor *w, struct http_exchange *x, size_t size)
-{
-    struct fault f;
-    struct operation *e = operation_begin(w, x, size);
-    if (e != NULL) return e;
-    (void)fault_set(&f, ERR_BODY_TOO_LARGE, "",
-                    "the request needs more memory than one request may use");
-    api_refuse(&w->api, x, &f, (struct str){0});
-    return NULL;
-}
-
 static enum err read_body(const struct http_exchange *x, struct json **ret, struct fault *f)
 {
     enum http_body kind = x->route->body;
@@ -41,28 +30,27 @@ enum err caller_operation_filter(const struct http_exchange *x, const char *name
     return ERR_OK;
 }
 
-struct caller_operation *caller_operation_begin(struct engine_reactor *w, struct http_exchange *x,
-                                                size_t size, uint32_t sees_all,
-                                                struct json **ret_body)
+void *caller_operation_begin(struct engine_reactor *w, struct http_exchange *x, size_t size,
+                             uint32_t sees_all, struct json **ret_body)
 {
-    struct caller_operation *t = caller_operation_begin_bare(w, x, size);
+    struct operation *e = operation_begin(w, x, size);
     struct str tenant = {0};
     struct fault f;
-    if (t == NULL) return NULL;
+    if (e == NULL) return NULL;
     *ret_body = NULL;
-    enum err err = api_admit(&w->api, x, x->route->roles, world_now_ms(), &t->caller, &f);
+    enum err err = api_admit(&w->api, x, x->route->roles, world_now_ms(), &e->caller, &f);
     if (err == ERR_OK) err = read_body(x, ret_body, &f);
     if (err == ERR_OK) err = caller_operation_tenant(*ret_body, &tenant, &f);
-    if (err == ERR_OK) err = api_settle_tenant(&t->caller, tenant, &f);
+    if (err == ERR_OK) err = api_settle_tenant(&e->caller, tenant, &f);
     if (err != ERR_OK) {
-        caller_operation_refuse(t, &f);
+        caller_operation_refuse(e, &f);
         return NULL;
     }
-    struct call *c = &t->operation.call;
-    c->tenant = t->caller.tenant;
-    c->requester = caller_operation_requester(&t->caller);
-    c->requester.sees_all = t->caller.token == NULL && (t->caller.key->roles & sees_all) != 0;
-    return t;
+    struct call *c = &e->call;
+    c->tenant = e->caller.tenant;
+    c->requester = caller_operation_requester(&e->caller);
+    c->requester.sees_all = e->caller.token == NULL && (e->caller.key->roles & sees_all) != 0;
+    return e;
 }
 
 struct requester caller_operation_requester(const struct caller *c)
@@ -79,17 +67,17 @@ struct requester caller_operation_requester(const struct caller *c)
     return who;
 }
 
-void caller_operation_refuse(struct caller_operation *t, const struct fault *f)
+enum step_result caller_operation_refuse(struct operation *e, const struct fault *f)
 {
-    operation_refuse(&t->operation, f, (struct str){0});
+    return operation_refuse(e, f, (struct str){0});
 }
 
-void caller_operation_refuse_with(struct caller_operation *t, enum err err, const char *text)
+enum step_result caller_operation_refuse_with(struct operation *e, enum err err, const char *text)
 {
     struct fault f;
     if (text == NULL)
         (void)fault_plain(&f, err);
     else
         (void)fault_set(&f, err, "", "%s", text);
-    caller_operation_refuse(t, &f);
+    return caller_operation_refuse(e, &f);
 }

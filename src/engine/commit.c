@@ -55,9 +55,3 @@ enum err commit_events(struct committer *c, const struct str *events, size_t cou
     for (size_t i = 0; i < count; i++) records[i] = (struct effect_record){.event = events[i]};
     return commit_records(c, records, count, synced, ret);
 }
-
-struct http_barrier barrier_stricter(struct http_barrier a, struct http_barrier b)
-{
-    return (struct http_barrier){.lane = a.lane > b.lane ? a.lane : b.lane,
-                                 .block = a.block > b.block ? a.block : b.block};
-}

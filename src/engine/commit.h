@@ -40,6 +40,10 @@ struct http_barrier commit_put(struct committer *c, const struct effect_record *
                                size_t count, bool synced);
 
 /* The barrier that opens when both have opened. */
-struct http_barrier barrier_stricter(struct http_barrier a, struct http_barrier b);
+static inline struct http_barrier barrier_stricter(struct http_barrier a, struct http_barrier b)
+{
+    return (struct http_barrier){.lane = a.lane > b.lane ? a.lane : b.lane,
+                                 .block = a.block > b.block ? a.block : b.block};
+}
 
 #endif

@@ -649,6 +649,8 @@ void decide_begin(struct decision *d, const struct decide_tools *tools, const st
 
 void decide_describe(struct decision *d)
 {
+    if (d->is_described) return;
+    d->is_described = true;
     if (d->outcome.verdict == VERDICT_HUMAN_REVIEW && d->bound == NULL) keep_full_form(d);
     describe_payload(d);
 }

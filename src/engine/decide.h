@@ -67,6 +67,7 @@ struct decision { /* zeroed, then decide_begin() */
 
     /* Internal. */
     char ids[3][ID_TEXT], token_id[ID_TEXT]; /* request, event, review */
+    bool is_described;                       /* by decide_describe() */
     /* A mask covers part of the request, or the masks of its tenant are unknown. */
     bool is_masked;
     char input_salt[2 * INPUT_SALT_BYTES];
@@ -99,6 +100,7 @@ bool decide_bind_to(struct decision *d, const struct review_facts *r);
  * and in that of earlier versions. Only after a human_review was described. */
 struct review_digest decide_request_digest(const struct decision *d);
 struct review_digest decide_request_plain(const struct decision *d);
+/* Describes the request, the first time. */
 void decide_describe(struct decision *d);
 /* ERR_BODY_TOO_LARGE: the arena is full, or the record is too large even without args, context and
  * properties. Otherwise there is a decision. It may have become a deny (`limit:record`): check the

@@ -80,6 +80,7 @@ struct engine_reactor {
     struct revoked_view *revoked; /* as of the begin of this turn, or of a later return of a call */
     struct list away, waiting;    /* operations */
     unsigned calls_away;          /* calls of those that are away */
+    bool is_stepping;             /* an operation's loop runs: none begins inside it */
     struct waits waits;           /* those of `waiting`, by key */
     /* calls that began with `bundle`, and with the one before it */
     unsigned pins, pins_before;
@@ -148,7 +149,10 @@ void engine_reactor_tell(struct engine_reactor *w, enum reactor_message_kind kin
 /* This reactor uses no older bundle than engine_reactor->bundle any more. */
 void engine_reactor_moved(struct engine_reactor *w);
 /* A block is free: what begins now has room for its record. */
-bool engine_reactor_has_room(const struct engine_reactor *w);
+static inline bool engine_reactor_has_room(const struct engine_reactor *w)
+{
+    return journal_has_room(w->commit.producer);
+}
 /* The disk has made no progress with some reactor's records for longer than journal.stall. Any
  * thread. */
 bool engine_stands_still(const struct engine *e);
@@ -160,8 +164,12 @@ bool engine_stands_still(const struct engine *e);
 /* The reason why there are no policies and keys. */
 const char *engine_why_empty(const struct engine *e);
 /* As of the begin of this turn, or of the last return of a call in it. */
-bool engine_reactor_actor_is_suspended(const struct engine_reactor *w, struct str tenant,
-                                       struct str actor);
+static inline bool engine_reactor_actor_is_suspended(const struct engine_reactor *w,
+                                                     struct str tenant, struct str actor)
+{
+    uint64_t dead_until_ms;
+    return revoked_view_actor(w->revoked, tenant, actor, &dead_until_ms);
+}
 /* All tokens of this actor that were minted up to then are dead (0: none is). */
 uint64_t engine_reactor_actor_dead_until(const struct engine_reactor *w, struct str tenant,
                                          struct str actor);

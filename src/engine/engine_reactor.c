@@ -236,7 +236,8 @@ static void observe_durable(struct engine_reactor *w, uint64_t durable)
 static void return_to_origin(struct engine_reactor *w, struct call *c)
 {
     take_revocations(w);
-    operation_origin(w, c);
+    const bool is_taken = operation_origin(w, c);
+    check(is_taken);
 }
 
 /* True: there are more calls than one turn takes. */

@@ -1,11 +1,6 @@
 /* engine_reactor_state.c - the state of a reactor that its turn and the engine read. */
 #include "engine/engine.h"
 
-bool engine_reactor_has_room(const struct engine_reactor *w)
-{
-    return journal_has_room(w->commit.producer);
-}
-
 bool engine_stands_still(const struct engine *e)
 {
     return atomic_load_explicit(&e->standing_still, memory_order_relaxed) != 0;
@@ -22,13 +17,6 @@ void engine_reactor_moved(struct engine_reactor *w)
 {
     atomic_store_explicit(&w->in_use, w->bundle, memory_order_release);
     sem_post(&w->engine->bundle_seen);
-}
-
-bool engine_reactor_actor_is_suspended(const struct engine_reactor *w, struct str tenant,
-                                       struct str actor)
-{
-    uint64_t dead_until_ms;
-    return revoked_view_actor(w->revoked, tenant, actor, &dead_until_ms);
 }
 
 uint64_t engine_reactor_actor_dead_until(const struct engine_reactor *w, struct str tenant,

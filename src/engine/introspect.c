@@ -10,28 +10,11 @@
 enum { ANSWER_BYTES_MAX = 32 << 10 };
 
 struct introspection {
-    struct caller_operation caller_operation; /* first */
-    struct token_claims claims;               /* views into the arena */
+    struct operation operation; /* first */
+    struct token_claims claims; /* views into the arena */
 };
 
-static void answer_inactive(struct operation *e)
-{
-    operation_reply(e, 200, STR("{\"active\":false}"), (struct str){0});
-}
-
-static void asked_who_is_suspended(struct operation *e)
-{
-    if (token_gathered(e)) operation_when_all_know(e, answer_inactive);
-}
-
-static void tell_inactive(struct introspection *i)
-{
-    struct operation *e = &i->caller_operation.operation;
-    if (engine_reactor_actor_is_suspended(e->engine_reactor, i->claims.tenant, i->claims.actor))
-        token_ask_who_is_suspended(e, asked_who_is_suspended);
-    else
-        operation_when_all_know(e, answer_inactive);
-}
+static struct introspection *of(struct operation *e) { return (struct introspection *)(void *)e; }
 
 static void put_number(struct buf *b, struct str before, uint64_t number)
 {
@@ -39,21 +22,26 @@ static void put_number(struct buf *b, struct str before, uint64_t number)
     buf_put_u64(b, number);
 }
 
-static void looked_up(struct operation *e)
+/* Their places in the table. */
+enum { ASK_SUSPENDED = 1, ALL_KNOW };
+
+static enum step_result look_up(struct operation *e)
 {
-    struct introspection *i = (struct introspection *)(void *)e;
-    const struct token_claims *c = &i->claims;
+    return operation_call(e, CALL_TOKEN_GET, slot_of_id(e->call.token.id));
+}
+
+static enum step_result looked_up(struct operation *e)
+{
+    const struct token_claims *c = &of(e)->claims;
     const struct token_facts *t = &e->call.token.facts;
-    if (e->call.err != ERR_OK && e->call.err != ERR_NOT_FOUND) {
-        token_refuse(&i->caller_operation, e->call.err);
-        return;
-    }
+    if (e->call.err != ERR_OK && e->call.err != ERR_NOT_FOUND) return token_refuse(e, e->call.err);
     const struct key *key = key_table_get(e->engine_reactor->api.keys, c->key);
     bool is_minted = e->call.err == ERR_OK && key != NULL && sight_is_minted(c, key, t);
-    if (!is_minted || !token_is_active(e->engine_reactor, t, world_now_ms())) {
-        tell_inactive(i);
-        return;
-    }
+    if (!is_minted || !token_is_active(e->engine_reactor, t, world_now_ms()))
+        return operation_go(
+            e, engine_reactor_actor_is_suspended(e->engine_reactor, c->tenant, c->actor)
+                   ? ASK_SUSPENDED
+                   : ALL_KNOW);
     char *bytes = arena_bytes(e->arena, ANSWER_BYTES_MAX);
     struct buf b = buf_over(bytes, bytes == NULL ? 0 : ANSWER_BYTES_MAX);
     member_put_text(&b, STR("{\"active\":true,\"scope\":"), c->scope);
@@ -71,11 +59,27 @@ static void looked_up(struct operation *e)
     member_put_text(&b, STR(",\"acting_for\":"), c->acting_for);
     if (t->uses_max != 0) put_number(&b, STR(",\"uses_left\":"), t->uses_max - t->uses);
     buf_put_byte(&b, '}');
-    if (b.overflow)
-        token_refuse(&i->caller_operation, ERR_INTERNAL);
-    else
-        operation_reply(e, 200, buf_view(&b), (struct str){0});
+    if (b.overflow) return token_refuse(e, ERR_INTERNAL);
+    return operation_reply(e, 200, buf_view(&b), (struct str){0});
 }
+
+static enum step_result asked_who_is_suspended(struct operation *e)
+{
+    enum err err = token_gathered(e);
+    return err == ERR_OK ? STEP_NEXT : token_refuse(e, err);
+}
+
+static enum step_result answer_inactive(struct operation *e)
+{
+    return operation_reply(e, 200, STR("{\"active\":false}"), (struct str){0});
+}
+
+static const struct step introspect_steps[] = {
+    {"look up", look_up, looked_up},
+    [ASK_SUSPENDED] = {"ask which actors are suspended", token_ask_who_is_suspended,
+                       asked_who_is_suspended},
+    [ALL_KNOW] = {"wait until all know", operation_when_all_know, answer_inactive}};
+static const struct process introspect_process = PROCESS(introspect_steps);
 
 /* ---- the request ---- */
 
@@ -126,28 +130,28 @@ static enum err token_read(const struct http_exchange *x, struct caller *caller,
 void token_introspect_handle(void *context, struct http_exchange *x)
 {
     struct engine_reactor *w = context;
-    struct introspection *i = caller_operation_begin_bare(w, x, sizeof *i);
+    struct introspection *i = operation_begin(w, x, sizeof *i);
     struct fault f;
     struct str text;
     uint64_t now_ms = world_now_ms();
     if (i == NULL) return;
-    struct operation *e = &i->caller_operation.operation;
-    enum err err = api_admit(&w->api, x, x->route->roles, now_ms, &i->caller_operation.caller, &f);
-    if (err == ERR_OK) err = token_read(x, &i->caller_operation.caller, &text, &f);
+    struct operation *e = &i->operation;
+    enum err err = api_admit(&w->api, x, x->route->roles, now_ms, &i->operation.caller, &f);
+    if (err == ERR_OK) err = token_read(x, &i->operation.caller, &text, &f);
     if (err != ERR_OK) {
-        caller_operation_refuse(&i->caller_operation, &f);
+        caller_operation_refuse(&i->operation, &f);
         return;
     }
     const struct api *api = &w->api;
     if (token_verify(api->signers, api->token_issuer, text, now_ms, e->arena, &i->claims, &f) !=
             ERR_OK ||
-        !str_equal(i->claims.tenant, i->caller_operation.caller.tenant)) {
-        answer_inactive(e);
+        !str_equal(i->claims.tenant, i->operation.caller.tenant)) {
+        (void)answer_inactive(e);
         return;
     }
-    e->call.tenant = i->caller_operation.caller.tenant;
-    e->call.requester = caller_operation_requester(&i->caller_operation.caller);
+    e->call.tenant = i->operation.caller.tenant;
+    e->call.requester = caller_operation_requester(&i->operation.caller);
     e->call.requester.sees_all = true;
     e->call.token.id = i->claims.id;
-    operation_call(e, CALL_TOKEN_GET, slot_of_id(i->claims.id), looked_up);
+    operation_start(e, &introspect_process, 0);
 }

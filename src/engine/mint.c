@@ -1,6 +1,6 @@
 /* mint.c - a new token: its limits, its text, its record.
  *
- *   read → sign → (its slot keeps it, and journals token.minted) → 201
+ *   read → sign → [its slot keeps it, and journals token.minted] → 201
  *
  * The text is made before the token is kept, so that a token which is too long is refused before
  * anything has changed. The text is sent only after the slot's record. Without an Idempotency-Key
@@ -22,8 +22,9 @@ enum {
 };
 
 struct mint {
-    struct caller_operation caller_operation; /* first */
+    struct operation operation; /* first */
     struct token_facts facts;
+    struct retry retry;
     struct str text; /* the token, signed */
     char event_id[ID_TEXT], token_id[ID_TEXT], key_id[ID_TEXT];
 };
@@ -98,7 +99,7 @@ static enum err scope_member(struct mint *m, const struct json *body, struct fau
     if (v == NULL || v->type == JSON_NULL || (v->type == JSON_STRING && v->string.size == 0))
         return member_refuse(f, ERR_MISSING_MEMBER, "scope", "is required");
     size_t most = v->raw.size + 1;
-    char *bytes = arena_bytes(m->caller_operation.operation.arena, most);
+    char *bytes = arena_bytes(m->operation.arena, most);
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf b = buf_over(bytes, most);
     enum err err = scope_read(v, &b, f);
@@ -113,7 +114,7 @@ static enum err audience_member(struct mint *m, const struct json *body, struct 
         return member_refuse(f, ERR_OUT_OF_RANGE, "audience", "must not be empty");
     enum err err = member_text(body, "audience", LIMIT_ID_CHARACTERS, &m->facts.audience, f);
     if (str_is_absent(m->facts.audience))
-        m->facts.audience = m->caller_operation.operation.engine_reactor->api.token_audience;
+        m->facts.audience = m->operation.engine_reactor->api.token_audience;
     return err;
 }
 
@@ -125,7 +126,7 @@ static enum err refuse_suspended(struct fault *f)
 /* The names in the token: only those that its key may act for. */
 static enum err names_read(struct mint *m, const struct json *body, struct fault *f)
 {
-    const struct key *key = m->caller_operation.caller.key;
+    const struct key *key = m->operation.caller.key;
     struct token_facts *t = &m->facts;
     enum err err = member_text(body, "actor", LIMIT_ID_CHARACTERS, &t->actor, f);
     if (err == ERR_OK)
@@ -138,8 +139,7 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
         return member_refuse(f, ERR_WRONG_ACTOR, "actor", "this key may not act for this actor");
     if (!str_is_absent(t->acting_for) && !globs_match(&key->users, t->acting_for))
         return member_refuse(f, ERR_WRONG_USER, "acting_for", "this key may not act for this user");
-    if (engine_reactor_actor_is_suspended(m->caller_operation.operation.engine_reactor, t->tenant,
-                                          t->actor))
+    if (engine_reactor_actor_is_suspended(m->operation.engine_reactor, t->tenant, t->actor))
         return refuse_suspended(f);
     return ERR_OK;
 }
@@ -147,7 +147,7 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
 /* A token never outlives its key. */
 static enum err times_settle(struct mint *m, uint64_t ttl, uint64_t now_ms, struct fault *f)
 {
-    const struct key *key = m->caller_operation.caller.key;
+    const struct key *key = m->operation.caller.key;
     uint64_t issued = now_ms / 1000, expires = issued + ttl;
     if (key->expires_at != 0 && key->expires_at / 1000 < expires) expires = key->expires_at / 1000;
     if (expires <= issued)
@@ -162,8 +162,8 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
 {
     struct token_facts *t = &m->facts;
     uint64_t ttl = 0, uses = 0;
-    t->tenant = m->caller_operation.caller.tenant;
-    t->key = m->caller_operation.caller.key->id;
+    t->tenant = m->operation.caller.tenant;
+    t->key = m->operation.caller.key->id;
     enum err err = scope_member(m, body, f);
     if (err == ERR_OK)
         err = whole_member(body, "ttl_seconds", LIMIT_TOKEN_TTL_SECONDS, TTL_DEFAULT_SECONDS, &ttl,
@@ -180,10 +180,10 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
 
 static enum err sign(struct mint *m, const struct token_facts *t, struct fault *f)
 {
-    const struct api *api = &m->caller_operation.operation.engine_reactor->api;
+    const struct api *api = &m->operation.engine_reactor->api;
     struct token_claims c = {.id = t->id,
                              .key = t->key,
-                             .subject = m->caller_operation.caller.key->name,
+                             .subject = m->operation.caller.key->name,
                              .tenant = t->tenant,
                              .actor = t->actor,
                              .acting_for = t->acting_for,
@@ -194,7 +194,7 @@ static enum err sign(struct mint *m, const struct token_facts *t, struct fault *
                              .expires_at = t->expires_ms / 1000,
                              .counted = t->uses_max > 0,
                              .signer = t->signer};
-    char *bytes = arena_bytes(m->caller_operation.operation.arena, TOKEN_TEXT_MAX);
+    char *bytes = arena_bytes(m->operation.arena, TOKEN_TEXT_MAX);
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf b = buf_over(bytes, TOKEN_TEXT_MAX);
     enum err err = token_sign(api->signers, api->token_issuer, &c, &b);
@@ -226,7 +226,7 @@ static void put_scope(struct buf *b, struct str scope)
 
 static enum err record(struct mint *m, struct fault *f)
 {
-    struct operation *e = &m->caller_operation.operation;
+    struct operation *e = &m->operation;
     const struct token_facts *t = &m->facts;
     char *bytes = arena_bytes(e->arena, EVENT_BYTES_MAX),
          *scope_bytes = arena_bytes(e->arena, EVENT_BYTES_MAX);
@@ -261,9 +261,9 @@ static enum err record(struct mint *m, struct fault *f)
 static enum err read_retry(struct mint *m, const struct json *body, struct str header,
                            struct retry *ret, struct fault *f)
 {
-    struct operation *e = &m->caller_operation.operation;
+    struct operation *e = &m->operation;
     const struct retried request = {.tenant = m->facts.tenant,
-                                    .credential = key_shown_id(m->caller_operation.caller.key),
+                                    .credential = key_shown_id(m->operation.caller.key),
                                     .route = STR("mint"),
                                     .body = body};
     return retry_digest(e->engine_reactor->api.hasher, &e->engine_reactor->engine->digest_keys,
@@ -288,9 +288,9 @@ static unsigned settle_slot(const struct engine_reactor *w, struct id id, const 
 
 /* ---- the answer ---- */
 
-static void answer(struct mint *m, const struct token_facts *t, bool replayed)
+static enum step_result answer(struct mint *m, const struct token_facts *t, bool replayed)
 {
-    char *bytes = arena_bytes(m->caller_operation.operation.arena, ANSWER_BYTES_MAX), id[ID_TEXT];
+    char *bytes = arena_bytes(m->operation.arena, ANSWER_BYTES_MAX), id[ID_TEXT];
     struct buf b = buf_over(bytes, bytes == NULL ? 0 : ANSWER_BYTES_MAX);
     id_write("tok_", t->id, id);
     buf_put_literal(&b, "{\"token\":");
@@ -303,31 +303,39 @@ static void answer(struct mint *m, const struct token_facts *t, bool replayed)
     json_put_string(&b, t->scope);
     if (replayed) buf_put_literal(&b, ",\"replayed\":true");
     buf_put_byte(&b, '}');
-    if (b.overflow)
-        token_refuse(&m->caller_operation, ERR_INTERNAL);
-    else
-        operation_reply(&m->caller_operation.operation, 201, buf_view(&b), (struct str){0});
+    if (b.overflow) return token_refuse(&m->operation, ERR_INTERNAL);
+    return operation_reply(&m->operation, 201, buf_view(&b), (struct str){0});
 }
 
-static void minted(struct operation *e)
+static enum step_result keep(struct operation *e)
+{
+    const struct mint *m = of(e);
+    e->call.mint.facts = m->facts;
+    e->call.mint.retry = m->retry;
+    e->call.mint.signer_least = signers_least(e->engine_reactor->api.signers);
+    e->call.mint.replayed = false;
+    e->call.spent = (struct str){0};
+    return operation_call(e, CALL_MINT, slot_of_id(m->facts.id));
+}
+
+static enum step_result kept(struct operation *e)
 {
     struct mint *m = of(e);
     const struct call *c = &e->call;
     struct fault f;
-    enum err err;
     if (c->err == ERR_ACTOR_SUSPENDED) {
         (void)refuse_suspended(&f);
-        caller_operation_refuse(&m->caller_operation, &f);
-    } else if (c->err != ERR_OK) {
-        token_refuse(&m->caller_operation, c->err);
-    } else if (!c->mint.replayed) {
-        answer(m, &m->facts, false);
-    } else if ((err = sign(m, &c->mint.facts, &f)) != ERR_OK) {
-        token_refuse(&m->caller_operation, err == ERR_OVERLOADED ? err : ERR_INTERNAL);
-    } else {
-        answer(m, &c->mint.facts, true);
+        return caller_operation_refuse(e, &f);
     }
+    if (c->err != ERR_OK) return token_refuse(e, c->err);
+    if (!c->mint.replayed) return answer(m, &m->facts, false);
+    enum err err = sign(m, &c->mint.facts, &f);
+    if (err != ERR_OK) return token_refuse(e, err == ERR_OVERLOADED ? err : ERR_INTERNAL);
+    return answer(m, &c->mint.facts, true);
 }
+
+static const struct step mint_steps[] = {{"keep the token", keep, kept}};
+static const struct process mint_process = PROCESS(mint_steps);
 
 /* Its id contains the time of the mint, which separates it from tokens that died with a
  * suspension. */
@@ -342,32 +350,23 @@ void token_mint_handle(void *context, struct http_exchange *x)
 {
     struct engine_reactor *w = context;
     struct json *body;
-    struct mint *m =
-        (struct mint *)(void *)caller_operation_begin(w, x, sizeof *m, ROLE_ADMIN, &body);
+    struct mint *m = caller_operation_begin(w, x, sizeof *m, ROLE_ADMIN, &body);
     if (m == NULL) return;
-    struct operation *e = &m->caller_operation.operation;
     struct token_facts *t = &m->facts;
-    struct retry retry;
     struct fault f;
     uint64_t now_ms = world_now_ms();
     enum err err = read_request(m, body, now_ms, &f);
     if (err == ERR_OK)
-        err = read_retry(m, body, http_header_get(x, STR("idempotency-key")), &retry, &f);
+        err = read_retry(m, body, http_header_get(x, STR("idempotency-key")), &m->retry, &f);
     if (err == ERR_OK) {
         t->id = id_make(born_ms(w, t, now_ms), &w->api.chance);
-        t->id = slot_id(t->id, settle_slot(w, t->id, &retry));
+        t->id = slot_id(t->id, settle_slot(w, t->id, &m->retry));
         t->signer = signers_current(w->api.signers, now_ms);
         err = sign(m, t, &f);
     }
     if (err == ERR_OK) err = record(m, &f);
-    if (err != ERR_OK) {
-        caller_operation_refuse(&m->caller_operation, &f);
-        return;
-    }
-    e->call.mint.facts = *t;
-    e->call.mint.retry = retry;
-    e->call.mint.signer_least = signers_least(e->engine_reactor->api.signers);
-    e->call.mint.replayed = false;
-    e->call.spent = (struct str){0};
-    operation_call(e, CALL_MINT, slot_of_id(t->id), minted);
+    if (err == ERR_OK)
+        operation_start(&m->operation, &mint_process, 0);
+    else
+        caller_operation_refuse(&m->operation, &f);
 }

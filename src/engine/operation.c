@@ -1,12 +1,12 @@
-/* operation.c - calls leave, return to the origin, and the request continues.
+/* operation.c - the loop over steps; calls leave, return to the origin, and the next step follows.
  *
- *            /-- the owner is this reactor, and answers: nothing is deferred
- *   call  --+--- away: the exchange is deferred, arena and bundle are the operation's --> origin --> then
- *            \-- LIMIT_CALLS_AWAY are away: then, with ERR_OVERLOADED
+ *            /-- the owner is this reactor, and answers: ANSWERED, nothing is deferred
+ *   call  --+--- AWAY: the exchange is deferred, arena and bundle are the operation's --> origin --> ANSWERED
+ *            \-- LIMIT_CALLS_AWAY are away: ANSWERED, with ERR_OVERLOADED
  *
- *   wait  --+-- away with an arena and an address of its own, without a bundle
+ *   wait  --+-- AWAY with an arena and an address of its own, without a bundle
  *           |     |   client gone, or draining: abandoned; its owner is asked to forget it
- *           |     \-- origin (answered, or forgotten): then, or nothing if it was abandoned
+ *           |     \-- origin (answered, or forgotten): ANSWERED, or nothing if it was abandoned
  *           \-- a limit of waits is reached, in all or with its key: refused
  *
  * A call belongs to the reactor it was sent to until it returns to the origin. So an abandoned
@@ -37,16 +37,25 @@ struct operation_wait {
 
 /* ---- life ---- */
 
+static void *refuse_beginning(struct engine_reactor *w, struct http_exchange *x)
+{
+    struct fault f;
+    (void)fault_set(&f, ERR_BODY_TOO_LARGE, "",
+                    "the request needs more memory than one request may use");
+    api_refuse(&w->api, x, &f, (struct str){0});
+    return NULL;
+}
+
 /* The largest part of a request is copied only if the operation can outlive it: the head is not. */
-struct operation *operation_begin(struct engine_reactor *w, struct http_exchange *x, size_t size)
+void *operation_begin(struct engine_reactor *w, struct http_exchange *x, size_t size)
 {
     check(size >= sizeof(struct operation));
     struct arena *arena = x->arena;
     struct operation *e = arena_take(arena, size);
-    if (e == NULL) return NULL;
+    if (e == NULL) return refuse_beginning(w, x);
     x->body = arena_copy(arena, x->body);
     if (!str_is_absent(x->query)) x->query = arena_copy(arena, x->query);
-    if (arena->overflow) return NULL;
+    if (arena->overflow) return refuse_beginning(w, x);
     e->engine_reactor = w;
     e->x = x;
     e->arena = arena;
@@ -133,7 +142,7 @@ static void end(struct operation *e)
     give_back_gathered(e);
     if (e->wait != NULL) {
         wait_free(e->wait);
-    } else if (e->is_away) {
+    } else if (e->x == NULL) {
         link_remove(&e->link);
         unpin(e);
         http_arena_give(w->server, e->arena);
@@ -152,22 +161,16 @@ static void go_away(struct operation *e, unsigned calls_away)
 {
     struct engine_reactor *w = e->engine_reactor;
     charge(e, calls_away);
-    if (e->is_away) return;
+    if (e->x == NULL) return;
     e->echo = arena_copy(e->arena, api_request_id(e->x));
     e->token = http_defer(e->x);
     check(http_arena_take(e->x) == e->arena);
     e->x = NULL;
-    e->is_away = true;
     list_append(&w->away, &e->link);
     w->pins++;
 }
 
 /* ---- answers ---- */
-
-void operation_barrier(struct operation *e, struct http_barrier barrier)
-{
-    e->barrier = barrier_stricter(e->barrier, barrier);
-}
 
 static struct api_deferred deferred(const struct operation *e)
 {
@@ -177,7 +180,8 @@ static struct api_deferred deferred(const struct operation *e)
                                  .barrier = e->barrier};
 }
 
-void operation_reply(struct operation *e, int status, struct str body, struct str request_id)
+enum step_result operation_reply(struct operation *e, int status, struct str body,
+                                 struct str request_id)
 {
     struct api *api = &e->engine_reactor->api;
     if (e->x != NULL) {
@@ -187,9 +191,10 @@ void operation_reply(struct operation *e, int status, struct str body, struct st
         api_reply_deferred(api, &d, status, body, request_id);
     }
     end(e);
+    return STEP_DONE;
 }
 
-void operation_refuse(struct operation *e, const struct fault *f, struct str trace_id)
+enum step_result operation_refuse(struct operation *e, const struct fault *f, struct str trace_id)
 {
     struct api *api = &e->engine_reactor->api;
     struct fault starved;
@@ -201,6 +206,51 @@ void operation_refuse(struct operation *e, const struct fault *f, struct str tra
         api_refuse_deferred(api, &d, f, trace_id);
     }
     end(e);
+    return STEP_DONE;
+}
+
+enum step_result operation_fail(struct operation *e, const struct fault *f)
+{
+    if (e->process->refuse != NULL) return e->process->refuse(e, f);
+    return operation_refuse(e, f, (struct str){0});
+}
+
+/* ---- the loop ---- */
+
+static void take_steps(struct operation *e)
+{
+    struct engine_reactor *w = e->engine_reactor;
+    check(!w->is_stepping);
+    w->is_stepping = true;
+    for (;;) {
+        check(e->step < e->process->count);
+        check(e->calls_away == 0 || e->x == NULL);
+        check(e->x == NULL || !link_is_on(&e->link));
+        check(e->wait == NULL || e->bundle == NULL);
+        const struct step *s = &e->process->steps[e->step];
+        const bool is_answered = e->state == OPERATION_ANSWERED;
+        check(!is_answered || (s->answered != NULL && e->call.answered));
+        e->state = OPERATION_STEPPING;
+        e->next_step = e->step + 1;
+        const enum step_result r = is_answered ? s->answered(e) : s->run(e);
+        if (r == STEP_DONE) break;
+        if (r == STEP_NEXT) {
+            check(e->state == OPERATION_STEPPING);
+            e->step = e->next_step;
+        } else if (e->state == OPERATION_AWAY) {
+            break;
+        } else {
+            check(e->state == OPERATION_ANSWERED);
+        }
+    }
+    w->is_stepping = false;
+}
+
+void operation_start(struct operation *e, const struct process *p, unsigned step)
+{
+    e->process = p;
+    e->step = step;
+    take_steps(e);
 }
 
 /* ---- calls ---- */
@@ -238,74 +288,77 @@ static void raise_barrier(struct operation *e, const struct call *c)
         operation_barrier(e, (struct http_barrier){.lane = LANE_SYNCED, .block = c->block});
 }
 
-static void refuse_call(struct call *c, enum err err)
+/* The call is answered, without having left. */
+static enum step_result answered(struct operation *e)
 {
-    c->err = err;
-    c->answered = true;
+    e->state = OPERATION_ANSWERED;
+    return STEP_WAIT;
+}
+
+static enum step_result refuse_call(struct operation *e, enum err err)
+{
+    e->call.err = err;
+    e->call.answered = true;
+    return answered(e);
+}
+
+static enum step_result away(struct operation *e, unsigned calls_away)
+{
+    go_away(e, calls_away);
+    e->state = OPERATION_AWAY;
+    return STEP_WAIT;
 }
 
 /* A call to an own slot that is not answered at once stays on this reactor, at most one for each
  * connection: so it may exceed LIMIT_CALLS_AWAY. */
-void operation_call(struct operation *e, enum call_kind kind, unsigned slot,
-                    void (*then)(struct operation *e))
+enum step_result operation_call(struct operation *e, enum call_kind kind, unsigned slot)
 {
     struct engine_reactor *w = e->engine_reactor;
     struct call *c = &e->call;
     unsigned to = slot_owner(slot, w->engine->reactor_count);
-    e->then = then;
     address(e, c, kind, to, slot, e->arena);
-    if (to != w->index && may_leave(e, 1)) {
-        go_away(e, 1);
-        send(w, c);
-    } else if (to != w->index) {
-        refuse_call(c, ERR_OVERLOADED);
-        then(e);
-    } else if (owner_call(w, c)) {
+    if (to == w->index) {
+        if (!owner_call(w, c)) return away(e, 1);
         raise_barrier(e, c);
-        then(e);
-    } else {
-        go_away(e, 1);
+        return answered(e);
     }
+    if (!may_leave(e, 1)) return refuse_call(e, ERR_OVERLOADED);
+    enum step_result r = away(e, 1);
+    send(w, c);
+    return r;
 }
 
 /* The call is answered, and stays on this reactor. */
-void operation_when_all_know(struct operation *e, void (*then)(struct operation *e))
+static struct call *address_again(struct operation *e)
 {
-    struct engine_reactor *w = e->engine_reactor;
     struct call *c = &e->call;
-    e->then = then;
-    address(e, c, c->kind, w->index, c->slot, e->arena);
+    address(e, c, c->kind, e->engine_reactor->index, c->slot, e->arena);
     c->answered = true;
-    if (owner_all_know(w, c))
-        then(e);
-    else
-        go_away(e, 1);
+    return c;
 }
 
-void operation_when_synced(struct operation *e, void (*then)(struct operation *e))
+enum step_result operation_when_all_know(struct operation *e)
 {
-    struct engine_reactor *w = e->engine_reactor;
-    struct call *c = &e->call;
-    e->then = then;
-    address(e, c, c->kind, w->index, c->slot, e->arena);
-    c->answered = true;
+    struct call *c = address_again(e);
+    return owner_all_know(e->engine_reactor, c) ? answered(e) : away(e, 1);
+}
+
+enum step_result operation_when_synced(struct operation *e)
+{
+    struct call *c = address_again(e);
     c->block = e->barrier.lane == LANE_SYNCED ? e->barrier.block : 0;
-    if (owner_synced(w, c))
-        then(e);
-    else
-        go_away(e, 1);
+    return owner_synced(e->engine_reactor, c) ? answered(e) : away(e, 1);
 }
 
 /* ---- gathering ---- */
 
-static void refuse_gathering(struct operation *e, enum err err)
+static enum step_result refuse_gathering(struct operation *e, enum err err)
 {
-    refuse_call(&e->call, err);
     e->call.arena = e->arena;
     e->itself = &e->call;
     e->gathered = &e->itself;
     e->gathered_count = 1;
-    e->then(e);
+    return refuse_call(e, err);
 }
 
 /* Each shard answers into an arena of its own, because all of them do so at once. */
@@ -321,35 +374,26 @@ static void send_parts(struct operation *e, struct call *parts, enum call_kind k
         if (i != w->index) send(w, &parts[i]);
 }
 
-void operation_gather(struct operation *e, enum call_kind kind, void (*then)(struct operation *e))
+enum step_result operation_gather(struct operation *e, enum call_kind kind)
 {
     struct engine_reactor *w = e->engine_reactor;
     const size_t count_of_shards = w->engine->reactor_count;
     const unsigned calls_away = (unsigned)count_of_shards - 1;
     e->call.list.before = engine_reactor_ordinal_next(w);
     give_back_gathered(e);
-    e->then = then;
     struct call **gathered = arena_array(e->arena, struct call *, count_of_shards);
     struct call *parts = arena_array(e->arena, struct call, count_of_shards);
-    if (gathered == NULL || parts == NULL) {
-        refuse_gathering(e, ERR_BODY_TOO_LARGE);
-        return;
-    }
-    if (!may_leave(e, calls_away)) {
-        refuse_gathering(e, ERR_OVERLOADED);
-        return;
-    }
+    if (gathered == NULL || parts == NULL) return refuse_gathering(e, ERR_BODY_TOO_LARGE);
+    if (!may_leave(e, calls_away)) return refuse_gathering(e, ERR_OVERLOADED);
     e->gathered = gathered;
     e->gathered_count = e->gathered_left = w->engine->reactor_count;
     if (calls_away > 0) go_away(e, calls_away);
     send_parts(e, parts, kind);
     struct call *mine = &parts[w->index];
-    if (!owner_call(w, mine)) {
-        go_away(e, 1);
-        return;
-    }
+    if (!owner_call(w, mine)) return away(e, 1);
+    mine->sender = NULL;
     raise_barrier(e, mine);
-    if (--e->gathered_left == 0) then(e);
+    return --e->gathered_left == 0 ? answered(e) : away(e, calls_away);
 }
 
 /* ---- waiting ---- */
@@ -372,6 +416,7 @@ static struct operation_wait *wait_create(const struct operation *e, size_t size
         return NULL;
     }
     memcpy(n, e, size);
+    n->state = OPERATION_AWAY;
     n->call = (struct call){.tenant = arena_copy(&t->arena, e->call.tenant)};
     n->call.requester =
         (struct requester){.principal = arena_copy(&t->arena, a->principal),
@@ -438,40 +483,33 @@ static void leave_behind(struct operation *e)
 {
     check(e->aside == NULL);
     give_back_gathered(e);
-    if (!e->is_away) return;
+    if (e->x != NULL) return;
     link_remove(&e->link);
     unpin(e);
     http_arena_give(e->engine_reactor->server, e->arena);
 }
 
-void operation_wait(struct operation *e, size_t size, unsigned slot,
-                    void (*then)(struct operation *e))
+enum step_result operation_wait(struct operation *e, size_t size, unsigned slot)
 {
     struct engine_reactor *w = e->engine_reactor;
     struct operation_wait *t;
     struct fault f;
-    if (wait_begin(e, size, &t, &f) != ERR_OK) {
-        operation_refuse(e, &f, (struct str){0});
-        return;
-    }
+    if (wait_begin(e, size, &t, &f) != ERR_OK) return operation_refuse(e, &f, (struct str){0});
     leave_behind(e);
     struct operation *n = t->operation;
     struct call *c = &n->call;
-    n->then = then;
     count(w);
     address(n, c, CALL_REVIEW_WAIT, slot_owner(slot, w->engine->reactor_count), slot, &t->arena);
-    if (c->to == w->index && owner_call(w, c)) {
-        raise_barrier(n, c);
-        then(n);
-        return;
-    }
     if (n->x != NULL) n->token = http_defer(n->x);
     n->x = NULL;
-    n->is_away = true;
     list_append(&w->waiting, &n->link);
     t->call_is_out = true;
-    if (c->to != w->index) send(w, c);
+    if (c->to != w->index)
+        send(w, c);
+    else if (owner_call(w, c))
+        owner_return(w, c);
     if (!http_when_gone(w->server, n->token, client_gone, t)) abandon(t);
+    return STEP_DONE;
 }
 
 /* ---- the return to the origin ---- */
@@ -490,20 +528,24 @@ static bool wait_origin(struct operation_wait *t)
     return false;
 }
 
-void operation_origin(struct engine_reactor *w, struct call *c)
+bool operation_origin(struct engine_reactor *w, struct call *c)
 {
     if (c->forgets != NULL) {
         struct operation_wait *t = link_owner(c, struct operation_wait, forget);
         t->forget_is_out = false;
         if (!t->call_is_out) wait_free(t);
-        return;
+        return true;
     }
     struct operation *e = c->sender;
+    if (e == NULL || e->state != OPERATION_AWAY) return false;
     check(e->engine_reactor == w);
-    if (e->wait != NULL && e->wait->call_is_out && !wait_origin(e->wait)) return;
+    c->sender = NULL; /* a result is taken once */
+    if (e->wait != NULL && e->wait->call_is_out && !wait_origin(e->wait)) return true;
     raise_barrier(e, c);
-    if (c != &e->call && --e->gathered_left > 0) return;
-    e->then(e);
+    if (c != &e->call && --e->gathered_left > 0) return true;
+    e->state = OPERATION_ANSWERED;
+    take_steps(e);
+    return true;
 }
 
 /* ---- the end ---- */

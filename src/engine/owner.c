@@ -285,6 +285,8 @@ static bool run(struct engine_reactor *w, struct call *c)
 
 bool owner_call(struct engine_reactor *w, struct call *c) { return run(w, c); }
 
+void owner_return(struct engine_reactor *w, struct call *c) { answer(w, c); }
+
 static bool take_out(struct call_queue *q, const struct call *wanted)
 {
     struct call *last = NULL;

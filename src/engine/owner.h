@@ -52,6 +52,8 @@ void owner_fini(struct engine_reactor *w);
 /* Runs an own call on own slots. True: answered, and the reply has to wait for the block c->block
  * (0: none). False: owner_ready() returns it, at the end of this turn at the earliest. */
 bool owner_call(struct engine_reactor *w, struct call *c);
+/* owner_ready() returns this own call, which owner_call() has answered. */
+void owner_return(struct engine_reactor *w, struct call *c);
 /* The same for a call from the mailbox; its result is sent by the mailbox. */
 void owner_receive(struct engine_reactor *w, struct call *c);
 /* The client of this own call is gone. True: the call was taken back, unanswered. False: it was

@@ -23,8 +23,8 @@ struct page_form {
     enum err (*put)(struct buf *b, struct operation *e, const struct call *c, uint32_t i);
 };
 
-/* Answers 200 with the page. Otherwise the caller has to refuse the operation: with the error of a
- * shard or of put(), ERR_BODY_TOO_LARGE (the arena is full), ERR_INTERNAL (longer than
+/* Answers 200 with the page: the operation is DONE. Otherwise the caller has to refuse it: with the
+ * error of a shard or of put(), ERR_BODY_TOO_LARGE (the arena is full), ERR_INTERNAL (longer than
  * bytes_max). */
 enum err page_reply(struct operation *e, const struct page_form *form, uint64_t limit);
 

@@ -27,8 +27,8 @@ enum {
     PAGE_BYTES_MAX = LIMIT_REPLY_BYTES,
 };
 
-struct look {                                 /* an operation on one review, or on a page of them */
-    struct caller_operation caller_operation; /* first */
+struct look {                   /* an operation on one review, or on a page of them */
+    struct operation operation; /* first */
     struct id review;
     struct str name;           /* of the review, from the path; only if a token may request it */
     enum call_kind resolution; /* APPROVE, DENY or TAKE_BACK */
@@ -53,8 +53,8 @@ static struct look *of(struct operation *e) { return (struct look *)(void *)e; }
 static struct look *look_begin_as(struct engine_reactor *w, struct http_exchange *x,
                                   uint32_t sees_all, struct json **ret_body)
 {
-    struct look *l = (void *)caller_operation_begin(w, x, sizeof *l, sees_all, ret_body);
-    if (l != NULL) l->mark = api_credential_mark(&l->caller_operation.caller);
+    struct look *l = caller_operation_begin(w, x, sizeof *l, sees_all, ret_body);
+    if (l != NULL) l->mark = api_credential_mark(&l->operation.caller);
     return l;
 }
 
@@ -67,9 +67,9 @@ static struct look *look_begin(struct engine_reactor *w, struct http_exchange *x
 /* ---- answers ---- */
 
 /* 409 with the earlier resolution. */
-static void refuse_resolved(struct look *l)
+static enum step_result refuse_resolved(struct look *l)
 {
-    const struct review_facts *r = &l->caller_operation.operation.call.review.facts;
+    const struct review_facts *r = &l->operation.call.review.facts;
     char bytes[4096];
     struct buf b = buf_over(bytes, sizeof bytes);
     struct fault f;
@@ -89,13 +89,12 @@ static void refuse_resolved(struct look *l)
     buf_put_literal(&b, ",\"status\":");
     json_put_plain(&b, str_from(review_state_name(r->state)));
     buf_put_byte(&b, '}');
-    if (b.overflow)
-        caller_operation_refuse(&l->caller_operation, &f);
-    else
-        operation_reply(&l->caller_operation.operation, 409, buf_view(&b), (struct str){0});
+    if (b.overflow) return caller_operation_refuse(&l->operation, &f);
+    return operation_reply(&l->operation, 409, buf_view(&b), (struct str){0});
 }
 
-static void answer_item(struct operation *e, const struct review_facts *r, struct str before)
+static enum step_result answer_item(struct operation *e, const struct review_facts *r,
+                                    struct str before)
 {
     struct buf b;
     struct fault f;
@@ -112,20 +111,18 @@ static void answer_item(struct operation *e, const struct review_facts *r, struc
         operation_refuse(e, &f, (struct str){0});
     }
     buf_fini(&b);
+    return STEP_DONE;
 }
 
-static void answer_review(struct operation *e)
+static enum step_result answer_review(struct operation *e)
 {
     struct fault f;
-    if (e->call.err == ERR_OK) {
-        answer_item(e, &e->call.review.facts, (struct str){0});
-        return;
-    }
+    if (e->call.err == ERR_OK) return answer_item(e, &e->call.review.facts, (struct str){0});
     if (e->call.err == ERR_NOT_FOUND)
         (void)fault_set(&f, ERR_NOT_FOUND, "", "there is no such review here");
     else
         (void)fault_plain(&f, e->call.err);
-    operation_refuse(e, &f, (struct str){0});
+    return operation_refuse(e, &f, (struct str){0});
 }
 
 /* ---- which review ---- */
@@ -135,25 +132,23 @@ static enum err no_such_review(struct fault *f)
     return fault_set(f, ERR_NOT_FOUND, "", "there is no such review here");
 }
 
-bool queue_named(struct operation *e, struct str name, struct id *ret,
-                 void (*then)(struct operation *e), struct fault *f)
+enum step_result queue_find(struct operation *e, struct str name, struct id *ret)
 {
-    f->err = ERR_OK;
-    if (id_read("rev_", name, ret)) return true;
+    struct fault f;
+    if (id_read("rev_", name, ret)) return STEP_NEXT;
     if (id_has_prefix(name) || name.size > LIMIT_TRACE_ID_BYTES) {
-        (void)no_such_review(f);
-        return false;
+        (void)no_such_review(&f);
+        return operation_fail(e, &f);
     }
     struct call *c = &e->call;
     c->list.trace_id = arena_copy(e->arena, name);
     c->list.limit = CALL_TRACES_MAX;
     c->list.any_state = true;
-    operation_gather(e, CALL_REVIEW_FIND, then);
-    return false;
+    return operation_gather(e, CALL_REVIEW_FIND);
 }
 
 /* Every shard was asked for a trace id: one review in all, or a refusal. */
-enum err queue_found(struct operation *e, struct id *ret, struct fault *f)
+static enum err read_found(const struct operation *e, struct id *ret, struct fault *f)
 {
     uint64_t total = 0;
     for (unsigned i = 0; i < e->gathered_count; i++) {
@@ -166,28 +161,24 @@ enum err queue_found(struct operation *e, struct id *ret, struct fault *f)
     return total == 1 ? ERR_OK : no_such_review(f);
 }
 
-/* The same, and sends the refusal: true if l->review is set. */
-static bool named(struct look *l, struct str name, void (*then)(struct operation *e))
+enum step_result queue_found(struct operation *e, struct id *ret)
 {
     struct fault f;
-    bool is_settled = queue_named(&l->caller_operation.operation, name, &l->review, then, &f);
-    if (f.err != ERR_OK) caller_operation_refuse(&l->caller_operation, &f);
-    return is_settled;
+    return read_found(e, ret, &f) == ERR_OK ? STEP_NEXT : operation_fail(e, &f);
 }
 
-static bool found(struct look *l)
+static enum step_result find(struct operation *e)
 {
-    struct fault f;
-    if (queue_found(&l->caller_operation.operation, &l->review, &f) == ERR_OK) return true;
-    caller_operation_refuse(&l->caller_operation, &f);
-    return false;
+    return queue_find(e, of(e)->name, &of(e)->review);
 }
+
+static enum step_result found(struct operation *e) { return queue_found(e, &of(e)->review); }
 
 /* ---- read and wait ---- */
 
-static void refuse_ended(struct look *l, const struct fault *f)
+static enum step_result refuse_ended(struct look *l, const struct fault *f)
 {
-    const struct operation *e = &l->caller_operation.operation;
+    const struct operation *e = &l->operation;
     const struct requester *who = &e->call.requester;
     const struct token_claims token = {.id = l->mark.token,
                                        .key = l->mark.key,
@@ -197,74 +188,54 @@ static void refuse_ended(struct look *l, const struct fault *f)
                                        .signer = who->token_signer};
     auth_failed_note_ended(e->engine_reactor, l->mark.key, l->mark.is_token ? &token : NULL,
                            &e->client, f->err);
-    caller_operation_refuse(&l->caller_operation, f);
+    return caller_operation_refuse(&l->operation, f);
 }
 
 static enum err still_holds(const struct look *l, struct fault *f)
 {
-    const struct operation *e = &l->caller_operation.operation;
+    const struct operation *e = &l->operation;
     return api_credential_holds(&e->engine_reactor->api, &l->mark, e->call.tenant,
                                 e->call.requester.token_actor, world_now_ms(), f);
 }
 
 /* The requester may have been revoked while it waited or was away. */
-static void show(struct operation *e)
+static enum step_result show(struct operation *e)
 {
     struct look *l = of(e);
     struct fault f;
-    if (still_holds(l, &f) == ERR_OK)
-        answer_review(e);
-    else
-        refuse_ended(l, &f);
+    return still_holds(l, &f) == ERR_OK ? answer_review(e) : refuse_ended(l, &f);
 }
 
-static void get(struct look *l)
+static enum step_result get(struct operation *e)
 {
-    l->caller_operation.operation.call.review.id = l->review;
-    operation_call(&l->caller_operation.operation, CALL_REVIEW_GET, slot_of_id(l->review), show);
+    e->call.review.id = of(e)->review;
+    return operation_call(e, CALL_REVIEW_GET, slot_of_id(of(e)->review));
 }
 
-static void get_found(struct operation *e)
-{
-    if (found(of(e))) get(of(e));
-}
-
-static void get_known(struct operation *e)
-{
-    if (named(of(e), of(e)->name, get_found)) get(of(e));
-}
-
-static void refuse_sighted(struct operation *e, const struct fault *f)
-{
-    caller_operation_refuse((struct caller_operation *)(void *)e, f);
-}
+static const struct step get_steps[] = {
+    SIGHT_STEP, {"find the review", find, found}, {"get", get, show}};
+static const struct process get_process = PROCESS(get_steps);
 
 void queue_get_handle(void *context, struct http_exchange *x)
 {
     struct json *body;
     struct look *l = look_begin(context, x, &body);
     if (l == NULL) return;
-    l->name = arena_copy(l->caller_operation.operation.arena, x->params[0]);
-    sight(&l->caller_operation.operation, &l->caller_operation.caller, get_known, refuse_sighted);
+    l->name = arena_copy(l->operation.arena, x->params[0]);
+    operation_start(&l->operation, &get_process, 0);
 }
 
-static void wait(struct look *l)
+static enum step_result wait(struct operation *e)
 {
-    struct call *c = &l->caller_operation.operation.call;
-    c->review.id = l->review;
-    c->review.deadline_ms = world_now_ms() + l->timeout_ms;
-    operation_wait(&l->caller_operation.operation, sizeof *l, slot_of_id(l->review), show);
+    struct call *c = &e->call;
+    c->review.id = of(e)->review;
+    c->review.deadline_ms = world_now_ms() + of(e)->timeout_ms;
+    return operation_wait(e, sizeof(struct look), slot_of_id(of(e)->review));
 }
 
-static void wait_found(struct operation *e)
-{
-    if (found(of(e))) wait(of(e));
-}
-
-static void wait_known(struct operation *e)
-{
-    if (named(of(e), of(e)->name, wait_found)) wait(of(e));
-}
+static const struct step wait_steps[] = {
+    SIGHT_STEP, {"find the review", find, found}, {"wait", wait, show}};
+static const struct process wait_process = PROCESS(wait_steps);
 
 void queue_wait_handle(void *context, struct http_exchange *x)
 {
@@ -273,7 +244,7 @@ void queue_wait_handle(void *context, struct http_exchange *x)
     struct fault f;
     struct str text;
     if (l == NULL) return;
-    l->name = arena_copy(l->caller_operation.operation.arena, x->params[0]);
+    l->name = arena_copy(l->operation.arena, x->params[0]);
     l->timeout_ms = WAIT_DEFAULT_MS;
     enum err err = http_parameter(x, STR("timeout_ms"), &text, &f);
     if (err == ERR_OK && !str_is_absent(text) &&
@@ -282,10 +253,9 @@ void queue_wait_handle(void *context, struct http_exchange *x)
                         "timeout_ms: %.*s is not a whole number from 0 to %d", STR_FORMAT(text),
                         WAIT_MOST_MS);
     if (err != ERR_OK)
-        caller_operation_refuse(&l->caller_operation, &f);
+        caller_operation_refuse(&l->operation, &f);
     else
-        sight(&l->caller_operation.operation, &l->caller_operation.caller, wait_known,
-              refuse_sighted);
+        operation_start(&l->operation, &wait_process, 0);
 }
 
 /* ---- approve, deny, cancel ---- */
@@ -293,9 +263,9 @@ void queue_wait_handle(void *context, struct http_exchange *x)
 /* The requirements of the review that this person's vote counts toward: bit i for requirement i. */
 static uint32_t meets(struct look *l, const struct review_facts *r)
 {
-    struct arena *arena = l->caller_operation.operation.arena;
+    struct arena *arena = l->operation.arena;
     const struct policy_set *policies =
-        bundle_policies(l->caller_operation.operation.bundle, l->caller_operation.caller.tenant);
+        bundle_policies(l->operation.bundle, l->operation.caller.tenant);
     struct needs n;
     if (needs_of(r, arena, &n) != ERR_OK) return 0;
     l->roles = needs_roles(&n, ROLES_SHOWN_MAX, arena);
@@ -303,45 +273,42 @@ static uint32_t meets(struct look *l, const struct review_facts *r)
 }
 
 /* For a review that exists and is visible. */
-static void refuse_resolving(struct operation *e, const char *text)
+static enum step_result refuse_resolving(struct operation *e, const char *text)
 {
     struct fault f;
     if (text == NULL)
         (void)fault_plain(&f, e->call.err);
     else
         (void)fault_set(&f, e->call.err, "", "%s", text);
-    operation_refuse(e, &f, e->call.review.facts.trace_id);
+    return operation_refuse(e, &f, e->call.review.facts.trace_id);
 }
 
-static void refuse_reviewer(struct look *l)
+static enum step_result refuse_reviewer(struct look *l)
 {
-    struct operation *e = &l->caller_operation.operation;
+    struct operation *e = &l->operation;
     struct str by = str_cut(l->by, ROLES_SHOWN_MAX);
     struct fault f;
     (void)fault_set(&f, ERR_WRONG_REVIEWER, "",
                     "resolved_by: \"%.*s\" has none of the roles that this review asks for: %.*s",
                     STR_FORMAT(by), STR_FORMAT(l->roles));
-    operation_refuse(e, &f, e->call.review.facts.trace_id);
+    return operation_refuse(e, &f, e->call.review.facts.trace_id);
 }
 
-static void resolved(struct operation *e)
+static enum step_result resolved(struct operation *e)
 {
     struct look *l = of(e);
     switch (e->call.err) {
-    case ERR_OK: answer_item(e, &e->call.review.facts, STR("\"success\":true,")); return;
-    case ERR_ALREADY_RESOLVED: refuse_resolved(l); return;
+    case ERR_OK: return answer_item(e, &e->call.review.facts, STR("\"success\":true,"));
+    case ERR_ALREADY_RESOLVED: return refuse_resolved(l);
     case ERR_NOT_FOUND:
-        caller_operation_refuse_with(&l->caller_operation, ERR_NOT_FOUND,
-                                     "there is no such review here");
-        return;
+        return caller_operation_refuse_with(e, ERR_NOT_FOUND, "there is no such review here");
     case ERR_SELF_REVIEW:
-        refuse_resolving(e,
-                         "the requester, and the person it acts for, may not resolve the review");
-        return;
-    case ERR_WRONG_REVIEWER: refuse_reviewer(l); return;
+        return refuse_resolving(
+            e, "the requester, and the person it acts for, may not resolve the review");
+    case ERR_WRONG_REVIEWER: return refuse_reviewer(l);
     case ERR_NOT_APPROVED:
-    case ERR_ALREADY_VOTED: refuse_resolving(e, NULL); return;
-    default: caller_operation_refuse_with(&l->caller_operation, e->call.err, NULL);
+    case ERR_ALREADY_VOTED: return refuse_resolving(e, NULL);
+    default: return caller_operation_refuse_with(e, e->call.err, NULL);
     }
 }
 
@@ -349,21 +316,22 @@ static enum review_proof proof_of(const struct look *l)
 {
     static const enum review_proof of_sessions[PROOFS] = {
         [PROOF_KEY] = REVIEW_PROOF_KEY, [PROOF_OIDC] = REVIEW_PROOF_OIDC};
-    const struct caller *c = &l->caller_operation.caller;
+    const struct caller *c = &l->operation.caller;
     if (c->assertion != NULL) return of_sessions[c->assertion->proof];
     return str_equal(l->by, c->key->owner) ? REVIEW_PROOF_OWNER : REVIEW_PROOF_NAMED;
 }
 
-static void looked_at(struct operation *e)
+static enum step_result looked_at(struct operation *e)
+{
+    return e->call.err == ERR_OK ? STEP_NEXT : resolved(e);
+}
+
+static enum step_result resolve(struct operation *e)
 {
     struct look *l = of(e);
-    if (e->call.err != ERR_OK) {
-        resolved(e);
-        return;
-    }
-    e->call.review.id = l->review;
-    const struct key *key = l->caller_operation.caller.key;
+    const struct key *key = e->caller.key;
     bool is_admin = l->resolution == CALL_TAKE_BACK && (key->roles & ROLE_ADMIN) != 0;
+    e->call.review.id = l->review;
     e->call.review.meets = is_admin ? UINT32_MAX : meets(l, &e->call.review.facts);
     e->call.review.key = key->id;
     e->call.review.proof = proof_of(l);
@@ -371,15 +339,19 @@ static void looked_at(struct operation *e)
     e->call.review.by = l->by;
     e->call.review.owner = key->owner;
     e->call.review.principal = key->name;
-    operation_call(e, l->resolution, slot_of_id(l->review), resolved);
+    return operation_call(e, l->resolution, slot_of_id(l->review));
 }
+
+static const struct step resolve_steps[] = {{"look at the review", get, looked_at},
+                                            {"resolve", resolve, resolved}};
+static const struct process resolve_process = PROCESS(resolve_steps);
 
 static enum err read_resolution(struct look *l, const struct json *body, struct fault *f)
 {
     enum err err = member_text(body, "note", NOTE_CHARACTERS_MAX, &l->note, f);
     if (err == ERR_OK) err = member_text(body, "resolved_by", LIMIT_ID_CHARACTERS, &l->by, f);
     if (err != ERR_OK) return err;
-    const struct caller *c = &l->caller_operation.caller;
+    const struct caller *c = &l->operation.caller;
     if (str_is_absent(l->by)) l->by = c->assertion != NULL ? c->assertion->person : c->key->owner;
     if (c->assertion != NULL && !str_equal(l->by, c->assertion->person))
         return fault_set(f, ERR_WRONG_REVIEWER, "/resolved_by",
@@ -392,7 +364,8 @@ static enum err read_resolution(struct look *l, const struct json *body, struct 
     return ERR_OK;
 }
 
-static void resolve(struct engine_reactor *w, struct http_exchange *x, enum call_kind resolution)
+static void handle_resolution(struct engine_reactor *w, struct http_exchange *x,
+                              enum call_kind resolution)
 {
     struct json *body;
     struct fault f;
@@ -406,23 +379,33 @@ static void resolve(struct engine_reactor *w, struct http_exchange *x, enum call
             fault_set(&f, ERR_NOT_FOUND, "",
                       "there is no such review here; approve, deny and revoke take rev_ ids only");
     if (err != ERR_OK) {
-        caller_operation_refuse(&l->caller_operation, &f);
+        caller_operation_refuse(&l->operation, &f);
         return;
     }
-    l->caller_operation.operation.call.review.id = l->review;
-    operation_call(&l->caller_operation.operation, CALL_REVIEW_GET, slot_of_id(l->review),
-                   looked_at);
+    operation_start(&l->operation, &resolve_process, 0);
 }
 
 void queue_approve_handle(void *context, struct http_exchange *x)
 {
-    resolve(context, x, CALL_APPROVE);
+    handle_resolution(context, x, CALL_APPROVE);
 }
-void queue_deny_handle(void *context, struct http_exchange *x) { resolve(context, x, CALL_DENY); }
+void queue_deny_handle(void *context, struct http_exchange *x)
+{
+    handle_resolution(context, x, CALL_DENY);
+}
 void queue_revoke_handle(void *context, struct http_exchange *x)
 {
-    resolve(context, x, CALL_TAKE_BACK);
+    handle_resolution(context, x, CALL_TAKE_BACK);
 }
+
+static enum step_result cancel(struct operation *e)
+{
+    e->call.review.id = of(e)->review;
+    return operation_call(e, CALL_CANCEL, slot_of_id(of(e)->review));
+}
+
+static const struct step cancel_steps[] = {{"cancel", cancel, resolved}};
+static const struct process cancel_process = PROCESS(cancel_steps);
 
 void queue_cancel_handle(void *context, struct http_exchange *x)
 {
@@ -430,12 +413,11 @@ void queue_cancel_handle(void *context, struct http_exchange *x)
     struct look *l = look_begin(context, x, &body);
     if (l == NULL) return;
     if (!id_read("rev_", x->params[0], &l->review)) {
-        caller_operation_refuse_with(&l->caller_operation, ERR_NOT_FOUND,
+        caller_operation_refuse_with(&l->operation, ERR_NOT_FOUND,
                                      "there is no such review here; cancel takes rev_ ids only");
         return;
     }
-    l->caller_operation.operation.call.review.id = l->review;
-    operation_call(&l->caller_operation.operation, CALL_CANCEL, slot_of_id(l->review), resolved);
+    operation_start(&l->operation, &cancel_process, 0);
 }
 
 /* ---- pages ---- */
@@ -451,8 +433,8 @@ static bool may_help(const struct look *l, const struct review_facts *r, const s
                      struct str person, struct arena *arena)
 {
     const struct policy_set *policies =
-        bundle_policies(l->caller_operation.operation.bundle, l->caller_operation.caller.tenant);
-    const struct key *key = l->caller_operation.caller.key;
+        bundle_policies(l->operation.bundle, l->operation.caller.tenant);
+    const struct key *key = l->operation.caller.key;
     const struct review_resolver who = {.principal = key->name, .owner = key->owner, .by = person};
     uint32_t met = needs_met_by(n, policies, person, arena) & needs_open(n);
     return met != 0 && review_asked_by(r, &who) == ERR_OK && review_approved_by(r, &who) == ERR_OK;
@@ -463,7 +445,7 @@ static bool may_help(const struct look *l, const struct review_facts *r, const s
 static bool key_may_help(const struct look *l, const struct review_facts *r, const struct needs *n,
                          struct arena *arena)
 {
-    const struct key *key = l->caller_operation.caller.key;
+    const struct key *key = l->operation.caller.key;
     const struct review_resolver unnamed = {
         .principal = key->name, .owner = key->owner, .by = key->owner};
     bool has_pattern = false;
@@ -497,7 +479,7 @@ static enum err put_item(struct buf *b, struct operation *e, const struct call *
     return err;
 }
 
-static void listed(struct operation *e)
+static enum step_result listed(struct operation *e)
 {
     const struct page_form form = {.begin = STR("{\"items\":["),
                                    .has_total = true,
@@ -509,14 +491,10 @@ static void listed(struct operation *e)
                                    .put = put_item};
     struct fault f;
     enum err err = still_holds(of(e), &f);
-    if (err != ERR_OK) {
-        refuse_ended(of(e), &f);
-        return;
-    }
+    if (err != ERR_OK) return refuse_ended(of(e), &f);
     err = page_reply(e, &form, of(e)->limit);
-    if (err != ERR_OK)
-        caller_operation_refuse_with(&of(e)->caller_operation,
-                                     err == ERR_CORRUPT ? ERR_INTERNAL : err, NULL);
+    if (err == ERR_OK) return STEP_DONE;
+    return caller_operation_refuse_with(e, err == ERR_CORRUPT ? ERR_INTERNAL : err, NULL);
 }
 
 static enum err read_mine(struct look *l, const struct http_exchange *x, struct fault *f)
@@ -527,7 +505,7 @@ static enum err read_mine(struct look *l, const struct http_exchange *x, struct 
     l->page.mine = str_equal(mine, STR("true"));
     if (!l->page.mine && !str_equal(mine, STR("false")))
         return fault_set(f, ERR_BAD_PARAMETER, "", "mine: must be true or false");
-    if (l->page.mine && !l->caller_operation.operation.call.requester.sees_all)
+    if (l->page.mine && !l->operation.call.requester.sees_all)
         return fault_set(f, ERR_MISSING_ROLE, "",
                          "mine: only a key with the role reviewer may resolve reviews");
     return ERR_OK;
@@ -569,7 +547,7 @@ static enum err read_filters(struct look *l, struct http_exchange *x, bool pendi
     return ERR_OK;
 }
 
-static void list_known(struct operation *e)
+static enum step_result list(struct operation *e)
 {
     const struct look *l = of(e);
     struct call *c = &e->call;
@@ -582,21 +560,23 @@ static void list_known(struct operation *e)
     c->list.after = l->page.after;
     c->list.limit = (l->page.mine ? MINE_LOOKED_AT_MAX : (uint32_t)l->limit) +
                     1; /* one more shows whether there is a next page */
-    operation_gather(e, CALL_REVIEW_LIST, listed);
+    return operation_gather(e, CALL_REVIEW_LIST);
 }
 
-static void list(struct engine_reactor *w, struct http_exchange *x, bool pending)
+static const struct step list_steps[] = {SIGHT_STEP, {"list", list, listed}};
+static const struct process list_process = PROCESS(list_steps);
+
+static void handle_list(struct engine_reactor *w, struct http_exchange *x, bool pending)
 {
     struct json *body;
     struct look *l = look_begin(w, x, &body);
     struct fault f;
     if (l == NULL) return;
     if (read_filters(l, x, pending, &f) != ERR_OK)
-        caller_operation_refuse(&l->caller_operation, &f);
+        caller_operation_refuse(&l->operation, &f);
     else
-        sight(&l->caller_operation.operation, &l->caller_operation.caller, list_known,
-              refuse_sighted);
+        operation_start(&l->operation, &list_process, 0);
 }
 
-void queue_pending_handle(void *context, struct http_exchange *x) { list(context, x, true); }
-void queue_list_handle(void *context, struct http_exchange *x) { list(context, x, false); }
+void queue_pending_handle(void *context, struct http_exchange *x) { handle_list(context, x, true); }
+void queue_list_handle(void *context, struct http_exchange *x) { handle_list(context, x, false); }

@@ -4,11 +4,9 @@
 
 #include "engine/operation.h"
 
-/* The review that a path names, by its `rev_` id or by a trace id. True: *ret is its id. False: a
- * refusal is in *f; or (f->err is ERR_OK) the trace id is being looked up, and `then` follows, in
- * which queue_found() has the result. The operation's tenant and requester must be set. */
-bool queue_named(struct operation *e, struct str name, struct id *ret,
-                 void (*then)(struct operation *e), struct fault *f);
-enum err queue_found(struct operation *e, struct id *ret, struct fault *f);
+/* A step that finds the review which a path names, by its `rev_` id or by a trace id. Behind it, *ret
+ * is its id, or the process has refused. The operation's tenant and requester must be set. */
+enum step_result queue_find(struct operation *e, struct str name, struct id *ret);
+enum step_result queue_found(struct operation *e, struct id *ret);
 
 #endif

@@ -6,14 +6,14 @@
 
 struct redemption {
     struct authorization a; /* first */
-    struct str name;        /* of the review, from the path; not used by redeem_start() */
+    struct str name;        /* of the review, from the path; not used by redeem_enter() */
     struct str retry_header;
     struct id review;
     char redemption_text[ID_TEXT], review_text[ID_TEXT];
 };
 
-/* Redeems r->review with the request r->a.body of the form r->a.form. The caller and its tenant are
- * settled. Continues on its own until the answer. */
-void redeem_start(struct redemption *r);
+/* A step's result: goes on with the redemption of r->review, with the request r->a.body of the form
+ * r->a.form. The caller and its tenant are settled. */
+enum step_result redeem_enter(struct redemption *r);
 
 #endif

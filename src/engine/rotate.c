@@ -8,33 +8,33 @@
 #include "engine/signing.h"
 #include "engine/tokens.h"
 
-static void rotated(struct operation *e)
+static enum step_result rotate(struct operation *e)
 {
-    struct caller_operation *t = (struct caller_operation *)(void *)e;
+    return operation_call(e, CALL_ROTATE, SIGNER_SLOT);
+}
+
+static enum step_result rotated(struct operation *e)
+{
     const struct signer_rotation *r = &e->call.rotate.made;
     char bytes[512];
     struct buf b = buf_over(bytes, sizeof bytes);
-    if (e->call.err == ERR_OVERLOADED) {
-        caller_operation_refuse_with(
-            t, ERR_OVERLOADED,
+    if (e->call.err == ERR_OVERLOADED)
+        return caller_operation_refuse_with(
+            e, ERR_OVERLOADED,
             "32 signing keys verify already, which is the limit. The oldest ends 25 hours after it "
             "was replaced; \"now\": true ends all of them");
-        return;
-    }
-    if (e->call.err != ERR_OK) {
-        token_refuse(t, e->call.err);
-        return;
-    }
+    if (e->call.err != ERR_OK) return token_refuse(e, e->call.err);
     buf_put_literal(&b, "{\"success\":true,\"kid\":");
     json_put_plain(&b, signers_kid(signing_now(e->engine_reactor->engine->signing), r->number));
     member_put_time(&b, STR(",\"signs_from\":"), r->active_ms);
     buf_put(&b,
             r->ends_older ? STR(",\"older_keys\":\"ended\"}") : STR(",\"older_keys\":\"verify\"}"));
-    if (b.overflow)
-        token_refuse(t, ERR_INTERNAL);
-    else
-        operation_reply(e, 200, buf_view(&b), (struct str){0});
+    if (b.overflow) return token_refuse(e, ERR_INTERNAL);
+    return operation_reply(e, 200, buf_view(&b), (struct str){0});
 }
+
+static const struct step rotate_steps[] = {{"rotate", rotate, rotated}};
+static const struct process rotate_process = PROCESS(rotate_steps);
 
 static enum err read_now(struct http_exchange *x, bool *ret, struct fault *f)
 {
@@ -62,17 +62,17 @@ static enum err admit(struct engine_reactor *w, struct http_exchange *x, struct 
 void signer_rotate_handle(void *context, struct http_exchange *x)
 {
     struct engine_reactor *w = context;
-    struct caller_operation *t = caller_operation_begin_bare(w, x, sizeof *t);
+    struct operation *e = operation_begin(w, x, sizeof *e);
     struct fault f;
-    if (t == NULL) return;
-    struct call *c = &t->operation.call;
-    enum err err = admit(w, x, &t->caller, &f);
+    if (e == NULL) return;
+    struct call *c = &e->call;
+    enum err err = admit(w, x, &e->caller, &f);
     if (err == ERR_OK) err = read_now(x, &c->rotate.at_once, &f);
     if (err != ERR_OK) {
-        caller_operation_refuse(t, &f);
+        caller_operation_refuse(e, &f);
         return;
     }
-    c->requester = caller_operation_requester(&t->caller);
+    c->requester = caller_operation_requester(&e->caller);
     crypto_random(c->rotate.salt, sizeof c->rotate.salt);
-    operation_call(&t->operation, CALL_ROTATE, SIGNER_SLOT, rotated);
+    operation_start(e, &rotate_process, 0);
 }

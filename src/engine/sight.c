@@ -23,7 +23,7 @@ bool sight_is_minted(const struct token_claims *c, const struct key *key,
  * come meanwhile. */
 static enum err confirm(const struct operation *e, struct fault *f)
 {
-    const struct caller *c = e->sighted;
+    const struct caller *c = &e->caller;
     const struct call *call = &e->call;
     const struct key *key;
     uint64_t now_ms = world_now_ms();
@@ -40,37 +40,30 @@ static enum err confirm(const struct operation *e, struct fault *f)
     return api_token_alive(&e->engine_reactor->api, c->token, now_ms, &key, f);
 }
 
-static void looked_up(struct operation *e)
+enum step_result sight_confirm(struct operation *e)
+{
+    struct caller *c = &e->caller;
+    if (!sight_is_needed(e)) return STEP_NEXT;
+    e->call.tenant = c->token->tenant;
+    /* the key that minted the token; the token is its own */
+    e->call.requester = caller_operation_requester(c);
+    e->call.token.id = c->token->id;
+    return operation_call(e, CALL_TOKEN_GET, slot_of_id(c->token->id));
+}
+
+enum step_result sight_confirmed(struct operation *e)
 {
     struct engine_reactor *w = e->engine_reactor;
-    struct caller *c = e->sighted;
+    struct caller *c = &e->caller;
     struct fault f;
     enum err err = confirm(e, &f);
     if (err != ERR_OK) {
         if (err_status(err) == 401)
             auth_failed_note_ended(w, c->key->id, c->token, &e->client, err);
-        e->sight_refused(e, &f);
-        return;
+        return operation_fail(e, &f);
     }
     token_cache_keep(w->api.tokens, w->api.signers, c->unseen, c->token);
     c->unseen = (struct str){0};
     e->call = (struct call){.tenant = e->call.tenant, .requester = e->call.requester};
-    e->sight_then(e);
-}
-
-void sight(struct operation *e, struct caller *c, void (*then)(struct operation *e),
-           void (*refused)(struct operation *e, const struct fault *f))
-{
-    if (str_is_absent(c->unseen)) {
-        then(e);
-        return;
-    }
-    e->sighted = c;
-    e->sight_then = then;
-    e->sight_refused = refused;
-    e->call.tenant = c->token->tenant;
-    /* the key that minted the token; the token is its own */
-    e->call.requester = caller_operation_requester(c);
-    e->call.token.id = c->token->id;
-    operation_call(e, CALL_TOKEN_GET, slot_of_id(c->token->id), looked_up);
+    return STEP_NEXT;
 }

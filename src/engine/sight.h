@@ -14,11 +14,19 @@
 bool sight_is_minted(const struct token_claims *c, const struct key *key,
                      const struct token_facts *t);
 
-/* `then` follows at once if the caller needs no confirmation (a key, a known token), and otherwise
- * once the slot has confirmed the token. If not, `refused` follows: ERR_TOKEN_UNKNOWN,
- * ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED (all noted as a refused token), or 503. `c` lives
- * in the operation's arena. Origin thread; e->call is used up. */
-void sight(struct operation *e, struct caller *c, void (*then)(struct operation *e),
-           void (*refused)(struct operation *e, const struct fault *f));
+/* A step: asks the slot of e->caller's token, if the caller is an unconfirmed token. Behind it, the
+ * token is confirmed and kept. Otherwise the process refuses: ERR_TOKEN_UNKNOWN,
+ * ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED (all noted as a refused token), or 503. e->call is
+ * used up. */
+static inline bool sight_is_needed(const struct operation *e)
+{
+    return !str_is_absent(e->caller.unseen);
+}
+enum step_result sight_confirm(struct operation *e);
+enum step_result sight_confirmed(struct operation *e);
+#define SIGHT_STEP                                                                                 \
+    {                                                                                              \
+        "confirm the token", sight_confirm, sight_confirmed                                        \
+    }
 
 #endif

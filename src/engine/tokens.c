@@ -12,23 +12,20 @@ enum { PAGE_BYTES_MAX = 8 << 20 };
 
 /* ---- what the routes share ---- */
 
-void token_refuse(struct caller_operation *t, enum err err)
+enum step_result token_refuse(struct operation *e, enum err err)
 {
     if (err == ERR_NOT_FOUND)
-        caller_operation_refuse_with(t, err, "there is no such token here");
-    else if (err == ERR_MISSING_ROLE)
-        caller_operation_refuse_with(
-            t, err,
+        return caller_operation_refuse_with(e, err, "there is no such token here");
+    if (err == ERR_MISSING_ROLE)
+        return caller_operation_refuse_with(
+            e, err,
             "this key did not mint the token; for other tokens of the tenant, use a key with the role "
             "admin");
-    else if (err == ERR_FULL || err == ERR_OVERLOADED)
-        caller_operation_refuse_with(t, ERR_OVERLOADED, OVERLOADED_TEXT);
-    else if (err == ERR_NO_SPACE)
-        caller_operation_refuse_with(t, ERR_JOURNAL_FULL, NULL);
-    else
-        caller_operation_refuse_with(
-            t, err == ERR_IDEMPOTENCY_MISMATCH || err_status(err) == 503 ? err : ERR_INTERNAL,
-            NULL);
+    if (err == ERR_FULL || err == ERR_OVERLOADED)
+        return caller_operation_refuse_with(e, ERR_OVERLOADED, OVERLOADED_TEXT);
+    if (err == ERR_NO_SPACE) return caller_operation_refuse_with(e, ERR_JOURNAL_FULL, NULL);
+    bool is_shown = err == ERR_IDEMPOTENCY_MISMATCH || err_status(err) == 503;
+    return caller_operation_refuse_with(e, is_shown ? err : ERR_INTERNAL, NULL);
 }
 
 bool token_is_active(const struct engine_reactor *w, const struct token_facts *t, uint64_t now_ms)
@@ -46,57 +43,56 @@ bool token_is_active(const struct engine_reactor *w, const struct token_facts *t
     return api_token_alive(&w->api, &c, now_ms, &key, &f) == ERR_OK;
 }
 
-bool token_gathered(struct operation *e)
+enum err token_gathered(const struct operation *e)
 {
-    for (unsigned k = 0; k < e->gathered_count; k++) {
-        if (e->gathered[k]->err == ERR_OK) continue;
-        token_refuse((struct caller_operation *)(void *)e, e->gathered[k]->err);
-        return false;
-    }
-    return true;
+    for (unsigned k = 0; k < e->gathered_count; k++)
+        if (e->gathered[k]->err != ERR_OK) return e->gathered[k]->err;
+    return ERR_OK;
 }
 
-void token_ask_who_is_suspended(struct operation *e, void (*then)(struct operation *e))
+enum step_result token_ask_who_is_suspended(struct operation *e)
 {
     memset(&e->call.list, 0, sizeof e->call.list); /* an empty page */
-    operation_gather(e, CALL_ACTOR_LIST, then);
+    return operation_gather(e, CALL_ACTOR_LIST);
 }
 
 /* ---- revoke ---- */
 
-static void revoked(struct operation *e)
+static enum step_result revoke(struct operation *e)
+{
+    return operation_call(e, CALL_REVOKE, slot_of_id(e->call.token.id));
+}
+
+static enum step_result revoked(struct operation *e)
 {
     const struct call *c = &e->call;
     char bytes[256];
     struct buf b = buf_over(bytes, sizeof bytes);
-    if (c->err != ERR_OK) {
-        token_refuse((struct caller_operation *)(void *)e, c->err);
-        return;
-    }
+    if (c->err != ERR_OK) return token_refuse(e, c->err);
     member_put_id(&b, STR("{\"success\":true,\"token_id\":"), "tok_", c->token.facts.id);
     member_put_time(&b, STR(",\"revoked_at\":"), c->token.facts.revoked_ms);
     buf_put_byte(&b, '}');
-    operation_reply(e, 200, buf_view(&b), (struct str){0});
+    return operation_reply(e, 200, buf_view(&b), (struct str){0});
 }
+
+static const struct step revoke_steps[] = {{"revoke", revoke, revoked}};
+static const struct process revoke_process = PROCESS(revoke_steps);
 
 void token_revoke_handle(void *context, struct http_exchange *x)
 {
     struct json *body;
-    struct id id;
-    struct caller_operation *t = caller_operation_begin(context, x, sizeof *t, ROLE_ADMIN, &body);
-    if (t == NULL) return;
-    if (!id_read("tok_", x->params[0], &id)) {
-        token_refuse(t, ERR_NOT_FOUND);
-        return;
-    }
-    t->operation.call.token.id = id;
-    operation_call(&t->operation, CALL_REVOKE, slot_of_id(id), revoked);
+    struct operation *e = caller_operation_begin(context, x, sizeof *e, ROLE_ADMIN, &body);
+    if (e == NULL) return;
+    if (id_read("tok_", x->params[0], &e->call.token.id))
+        operation_start(e, &revoke_process, 0);
+    else
+        token_refuse(e, ERR_NOT_FOUND);
 }
 
 /* ---- list ---- */
 
 struct page {
-    struct caller_operation caller_operation; /* first */
+    struct operation operation; /* first */
     uint64_t limit;
     bool active_only;
 };
@@ -135,32 +131,17 @@ static bool is_wanted(struct operation *e, const struct call *c, uint32_t i)
     return !p->active_only || c->list.tokens[i].is_active;
 }
 
-static void tell_page(struct operation *e)
-{
-    static const struct page_form form = {.begin = STR("{\"tokens\":["),
-                                          .bytes_max = PAGE_BYTES_MAX,
-                                          .is_growing = true,
-                                          .ordinal = ordinal_of,
-                                          .is_wanted = is_wanted,
-                                          .put = put_token};
-    struct page *p = (struct page *)(void *)e;
-    enum err err = page_reply(e, &form, p->limit);
-    if (err != ERR_OK) token_refuse(&p->caller_operation, err);
-}
+static enum step_result list(struct operation *e) { return operation_gather(e, CALL_TOKEN_LIST); }
 
-static void asked_who_is_suspended(struct operation *e)
-{
-    if (!token_gathered(e)) return;
-    operation_take_up(e);
-    operation_when_all_know(e, tell_page);
-}
+enum { LIST_ALL_KNOW = 2 }; /* its place in list_steps */
 
 /* Checked once: the page does not show what is revoked while it waits. */
-static void listed(struct operation *e)
+static enum step_result listed(struct operation *e)
 {
     const uint64_t now_ms = world_now_ms();
     bool is_any_suspended = false;
-    if (!token_gathered(e)) return;
+    enum err err = token_gathered(e);
+    if (err != ERR_OK) return token_refuse(e, err);
     for (unsigned k = 0; k < e->gathered_count; k++) {
         const struct call *c = e->gathered[k];
         for (uint32_t i = 0; i < c->list.count; i++) {
@@ -170,34 +151,57 @@ static void listed(struct operation *e)
                 engine_reactor_actor_is_suspended(e->engine_reactor, t->tenant, t->actor);
         }
     }
-    if (!is_any_suspended) {
-        operation_when_all_know(e, tell_page);
-        return;
-    }
+    if (!is_any_suspended) return operation_go(e, LIST_ALL_KNOW);
     operation_set_aside(e);
-    token_ask_who_is_suspended(e, asked_who_is_suspended);
+    return STEP_NEXT;
 }
+
+static enum step_result asked_who_is_suspended(struct operation *e)
+{
+    enum err err = token_gathered(e);
+    if (err != ERR_OK) return token_refuse(e, err);
+    operation_take_up(e);
+    return STEP_NEXT;
+}
+
+static enum step_result show_page(struct operation *e)
+{
+    static const struct page_form form = {.begin = STR("{\"tokens\":["),
+                                          .bytes_max = PAGE_BYTES_MAX,
+                                          .is_growing = true,
+                                          .ordinal = ordinal_of,
+                                          .is_wanted = is_wanted,
+                                          .put = put_token};
+    const struct page *p = (const struct page *)(void *)e;
+    enum err err = page_reply(e, &form, p->limit);
+    return err == ERR_OK ? STEP_DONE : token_refuse(e, err);
+}
+
+static const struct step list_steps[] = {
+    {"list", list, listed},
+    {"ask which actors are suspended", token_ask_who_is_suspended, asked_who_is_suspended},
+    [LIST_ALL_KNOW] = {"wait until all know", operation_when_all_know, show_page}};
+static const struct process list_process = PROCESS(list_steps);
 
 void token_list_handle(void *context, struct http_exchange *x)
 {
     struct json *body;
     struct fault f;
-    struct page *p =
-        (struct page *)(void *)caller_operation_begin(context, x, sizeof *p, ROLE_ADMIN, &body);
+    struct page *p = caller_operation_begin(context, x, sizeof *p, ROLE_ADMIN, &body);
     if (p == NULL) return;
-    struct operation *e = &p->caller_operation.operation;
+    struct operation *e = &p->operation;
     struct call *c = &e->call;
     enum err err = api_page(x, &p->limit, &c->list.after, &f);
     if (err == ERR_OK) err = api_flag(x, STR("active"), &p->active_only, &f);
     if (err == ERR_OK) err = caller_operation_filter(x, "actor", &c->list.actor, &f);
     if (err == ERR_OK) err = caller_operation_filter(x, "acting_for", &c->list.acting_for, &f);
     if (err != ERR_OK) {
-        caller_operation_refuse(&p->caller_operation, &f);
+        caller_operation_refuse(&p->operation, &f);
         return;
     }
     c->list.active_only = p->active_only;
     c->list.limit = (uint32_t)p->limit + 1;
-    operation_gather(e, CALL_TOKEN_LIST, listed);
+    operation_start(e, &list_process, 0);
 }
 
 /* ---- the key set ---- */

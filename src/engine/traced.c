@@ -1,11 +1,8 @@
 #include "engine/traced.h"
 
-#include "base/log.h"
-
-struct str traced_header(const struct http_exchange *x)
+struct str traced_find_header(const struct http_exchange *x)
 {
     struct str found = {0};
-    if (http_header_is_missing(x, STR("traceparent"))) return found;
     for (size_t i = 0; i < x->header_count; i++) {
         if (!http_header_is(&x->headers[i], STR("traceparent"))) continue;
         if (!str_is_absent(found)) return (struct str){0};
@@ -77,7 +74,7 @@ static void put_span_id(struct authorization *a, struct span *s, struct str requ
         chance_take(&a->operation.engine_reactor->api.chance, s->id, SPAN_ID_BYTES);
 }
 
-void traced_answer(struct authorization *a)
+void traced_decision(struct authorization *a)
 {
     const struct event *e = &a->d.event;
     log_decided(a);
