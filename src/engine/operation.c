@@ -229,7 +229,7 @@ static void take_steps(struct operation *e)
         check(e->wait == NULL || e->bundle == NULL);
         const struct step *s = &e->process->steps[e->step];
         const bool is_answered = e->state == OPERATION_ANSWERED;
-        check(!is_answered || (s->answered != NULL && e->call.answered));
+        check(!is_answered || s->answered != NULL);
         e->state = OPERATION_STEPPING;
         e->next_step = e->step + 1;
         const enum step_result r = is_answered ? s->answered(e) : s->run(e);
@@ -538,6 +538,7 @@ bool operation_origin(struct engine_reactor *w, struct call *c)
     }
     struct operation *e = c->sender;
     if (e == NULL || e->state != OPERATION_AWAY) return false;
+    if (!c->answered && e->wait == NULL) return false; /* only a forgotten wait returns so */
     check(e->engine_reactor == w);
     c->sender = NULL; /* a result is taken once */
     if (e->wait != NULL && e->wait->call_is_out && !wait_origin(e->wait)) return true;
