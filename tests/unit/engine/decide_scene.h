@@ -74,7 +74,8 @@ static inline int scene_set_up(void **state)
     arena_init(&s->reading, 1 << 16, LIMIT_REQUEST_ARENA_BYTES);
     s->hasher = hasher_create();
     digest_keys_derive(&s->keys, &(struct pepper){{1, 2, 3}});
-    s->key = (struct key){.name = STR("fleet"),
+    s->key = (struct key){.id = {{1}},
+                          .name = STR("fleet"),
                           .owner = STR("erin"),
                           .tenant = STR("acme"),
                           .roles = ROLE_AGENT | ROLE_APP};

@@ -235,7 +235,7 @@ static void the_record_says_who_asked_for_what(void **state)
     assert_member(s->record, "acting_for", "carol");
     assert_member(s->record, "action", "sure_x");
     assert_member(s->record, "trace_id", "t-1");
-    assert_member(s->record, "key_id", "key_00000000000000000000000000");
+    assert_member(s->record, "key_id", "key_01000000000000000000000000");
     assert_member(s->record, "timestamp", "2026-11-20T09:20:00.123Z");
     assert_member(s->record, "policy_name", "payments");
     assert_member(s->record, "context", "because");
