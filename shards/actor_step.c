@@ -90,6 +90,8 @@ static enum err suspend(struct shard *s, struct call *c, struct effects *e, stru
     if (actor_suspend(&s->actors, c->slot, &f, ret) != ERR_OK) return ERR_OVERLOADED;
     effects_record(e, event, delta);
     block(s, *ret);
+    actor_check(*ret);
+    check((*ret)->resumed_ms == 0);
     return ERR_OK;
 }
 
@@ -98,6 +100,7 @@ static enum err suspend(struct shard *s, struct call *c, struct effects *e, stru
 static enum err deny(struct shard *s, struct review *r, struct str by, uint64_t now_ms,
                      struct id event, struct str key_id, struct effects *e)
 {
+    check(!r->facts.is_user && !review_state_is_end(r->facts.state));
     struct review_facts after = r->facts;
     bool is_approved = after.state == REVIEW_APPROVED;
     after.state = is_approved ? REVIEW_CANCELLED : REVIEW_DENIED;
@@ -121,6 +124,7 @@ static enum err deny_first(struct shard *s, struct review_subject *subject, stru
     const struct list *list =
         list_is_empty(&subject->pending) ? &subject->approved : &subject->pending;
     struct review *r = link_owner(list->head.next, struct review, of_subject);
+    check(!list_is_empty(list)); /* a subject without reviews is freed */
     return review_is_overdue(r, now_ms) ? review_expire(s, r, now_ms, event, e)
                                         : deny(s, r, by, now_ms, event, key_id, e);
 }
@@ -128,6 +132,7 @@ static enum err deny_first(struct shard *s, struct review_subject *subject, stru
 enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, struct id event,
                          struct str key_id, struct effects *e)
 {
+    check(a->resumed_ms == 0);
     struct review_subject *subject =
         review_subject_find(&s->reviews, a->facts.tenant, false, a->facts.actor);
     if (subject == NULL) {
@@ -142,6 +147,7 @@ enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, stru
 /* The result: since when, and why. The reason is that of the first suspension. */
 static void answer_suspended(const struct actor *a, struct call *c, struct effects *e)
 {
+    check(!link_is_on(&a->to_deny)); /* none of its reviews is left */
     c->actor.suspended_ms = a->facts.suspended_ms;
     c->actor.reason = arena_copy(c->arena, a->facts.reason);
     effects_reveal(e, a->block);
@@ -217,6 +223,7 @@ static void resume_step(struct shard *s, struct call *c, struct effects *e)
     effects_record(e, event, delta);
     block(s, a);
     tell(e, NOTICE_ACTOR_RESUMED, a, c->now_ms);
+    check(a->resumed_ms > 0);
 }
 
 void actor_step(struct shard *s, struct call *c, struct effects *e)
@@ -251,4 +258,5 @@ void actor_list_step(struct shard *s, struct call *c, struct effects *e)
         to->by = arena_copy(c->arena, to->by);
     }
     if (c->arena->overflow) c->err = ERR_OVERLOADED;
+    check(c->list.count <= c->list.limit && c->list.count <= c->list.total);
 }

@@ -36,6 +36,20 @@ void actor_table_fini(struct actor_table *t)
     order_spare_fini(&t->spare);
 }
 
+void actor_check(const struct actor *a)
+{
+    check(a->slot < LIMIT_SLOTS);
+    check(a->why != NULL);
+    check(link_is_on(&a->timer.link) == (a->resumed_ms > 0)); /* a resumed one is forgotten */
+    check(!link_is_on(&a->to_deny) || a->resumed_ms == 0);
+}
+
+void actor_table_check(const struct actor_table *t)
+{
+    check(t->suspended <= t->by_name.count);
+    check(t->suspended > 0 || list_is_empty(&t->to_deny));
+}
+
 static void key_put(struct buf *to, struct str tenant, struct str name)
 {
     buf_put(to, tenant);
@@ -88,6 +102,7 @@ static struct actor *actor_take(struct actor_table *t, struct str tenant, struct
     if (a == NULL) return NULL;
     struct buf key = buf_over(a->bytes, size);
     key_put(&key, tenant, name);
+    check(key.size == size);
     a->key = buf_view(&key);
     a->facts.tenant = str_of(a->bytes, tenant.size);
     a->facts.actor = str_of(a->bytes + tenant.size + 1, name.size);
@@ -100,6 +115,7 @@ static struct actor *actor_take(struct actor_table *t, struct str tenant, struct
 
 static void actor_drop(struct actor_table *t, struct actor *a)
 {
+    check(a->resumed_ms > 0);
     wheel_remove(&t->wheel, &a->timer);
     check(map_remove(&t->by_name, a->key) == a);
     actor_free(a);
@@ -138,6 +154,8 @@ enum err actor_suspend(struct actor_table *t, unsigned slot, const struct actor_
     t->suspended++;
     if (f->ordinal > t->ordinal_max) t->ordinal_max = f->ordinal;
     if (!link_is_on(&a->to_deny)) list_append(&t->to_deny, &a->to_deny);
+    actor_check(a);
+    actor_table_check(t);
     *ret = a;
     return ERR_OK;
 }
@@ -146,11 +164,15 @@ void actor_resume(struct actor_table *t, struct actor *a, uint64_t at_ms)
 {
     struct actor_tenant *n = actor_tenant_find(t, a->facts.tenant);
     check(a->resumed_ms == 0 && n != NULL);
+    actor_check(a);
+    check(t->suspended > 0);
     order_remove(&n->suspended, &t->spare, a->facts.ordinal, a);
     link_remove(&a->to_deny);
     a->resumed_ms = at_ms > 0 ? at_ms : 1;
     t->suspended--;
     wheel_add(&t->wheel, &a->timer, a->resumed_ms + ACTOR_REMEMBERED_MS);
+    actor_check(a);
+    actor_table_check(t);
 }
 
 void actor_table_prune(struct actor_table *t, uint64_t now_ms)
@@ -158,4 +180,5 @@ void actor_table_prune(struct actor_table *t, uint64_t now_ms)
     struct wheel_entry *due;
     while ((due = wheel_due(&t->wheel, now_ms)) != NULL)
         actor_drop(t, link_owner(due, struct actor, timer));
+    actor_table_check(t);
 }

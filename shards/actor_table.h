@@ -52,6 +52,10 @@ struct actor_table {
 void actor_table_init(struct actor_table *t, size_t suspended_max);
 void actor_table_fini(struct actor_table *t);
 
+/* What is true of every actor and of every table between two calls. */
+void actor_check(const struct actor *a);
+void actor_table_check(const struct actor_table *t);
+
 /* NULL: neither suspended nor remembered as resumed */
 struct actor *actor_find(const struct actor_table *t, struct str tenant, struct str name);
 bool actor_is_suspended(const struct actor_table *t, struct str tenant, struct str name);

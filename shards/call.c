@@ -42,6 +42,13 @@ bool call_asks_each_shard(enum call_kind k) { return facts_of(k)->asks_each; }
 
 bool call_is_about_revocation(enum call_kind k) { return facts_of(k)->is_about_revocation; }
 
+void call_check(const struct call *c)
+{
+    check(c->origin < LIMIT_REACTORS && c->to < LIMIT_REACTORS);
+    check(c->slot < LIMIT_SLOTS || call_asks_each_shard(c->kind));
+    check(!c->answered || c->previous == NULL);
+}
+
 uint64_t *call_ordinal(struct call *c)
 {
     size_t at = facts_of(c->kind)->ordinal;

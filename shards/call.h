@@ -195,6 +195,10 @@ struct actor_facts {
     uint64_t suspended_ms;
 };
 
+/* What is true of every call that is passed on: its kind, slot and reactors exist, and an answered
+ * call waits nowhere. */
+void call_check(const struct call *c);
+
 /* The most record bytes that one step of the call can make, including private ones and the
  * journal's bytes before each record. Room for them is taken before the step. At most
  * LIMIT_RESERVE_BYTES. */

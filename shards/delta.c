@@ -4,8 +4,11 @@
  *   text   := size(4) bytes          0xFFFFFFFF: absent
  *   id, digest, key := their bytes
  *
- * A body that is longer or shorter than its kind is damaged. */
+ * A body that is longer or shorter than its kind is damaged. What the readers refuse is never
+ * written: such a journal could not be replayed. */
 #include "shards/delta.h"
+
+#include "base/check.h"
 
 #define ABSENT UINT32_MAX
 
@@ -13,6 +16,7 @@
 
 static void put_number(struct buf *out, uint64_t value, size_t bytes)
 {
+    check(bytes <= 8 && (bytes == 8 || value >> (8 * bytes) == 0));
     char b[8];
     for (size_t i = 0; i < bytes; i++) b[i] = (char)(value >> (8 * i));
     buf_put(out, str_of(b, bytes));
@@ -23,6 +27,7 @@ static void put_u32(struct buf *out, uint32_t value) { put_number(out, value, 4)
 
 static void put_text(struct buf *out, struct str text)
 {
+    check(text.size < ABSENT);
     put_u32(out, str_is_absent(text) ? ABSENT : (uint32_t)text.size);
     buf_put(out, text);
 }
@@ -39,6 +44,7 @@ static void put_digest(struct buf *out, const struct review_digest *d)
 
 static size_t begin(struct buf *out, enum delta_kind kind, unsigned slot)
 {
+    check(slot < LIMIT_SLOTS);
     put_number(out, kind, 1);
     put_number(out, slot, 2);
     put_u32(out, 0);
@@ -48,6 +54,7 @@ static size_t begin(struct buf *out, enum delta_kind kind, unsigned slot)
 static void end(struct buf *out, size_t body)
 {
     if (out->overflow) return;
+    check(out->size >= body && out->size - body <= UINT32_MAX);
     uint32_t size = (uint32_t)(out->size - body);
     for (size_t i = 0; i < 4; i++) out->bytes[body - 4 + i] = (char)(size >> (8 * i));
 }
@@ -96,6 +103,9 @@ void delta_put_revoked(struct buf *out, struct id token, uint64_t at_ms)
 void delta_put_counted(struct buf *out, const struct limit_request *ask,
                        const struct limit_told *told)
 {
+    check(told->counted);
+    check(ask->window_ms > 0 && ask->window_ms <= limit_time_most_ms);
+    check(told->stamp_ms <= limit_time_most_ms);
     size_t body =
         begin(out, ask->is_old ? DELTA_COUNTED : DELTA_LIMIT_COUNTED, slot_of_key(ask->key));
     put_bytes(out, ask->key.bytes, sizeof ask->key.bytes);
@@ -130,6 +140,7 @@ void delta_put_opened(struct buf *out, const struct review_facts *r)
 
 void delta_put_traced(struct buf *out, struct id review, struct str trace_id)
 {
+    check(!str_is_absent(trace_id));
     size_t body = begin(out, DELTA_REVIEW_TRACED, slot_of_id(review));
     put_id(out, review);
     put_text(out, trace_id);
@@ -138,6 +149,7 @@ void delta_put_traced(struct buf *out, struct id review, struct str trace_id)
 
 void delta_put_voted(struct buf *out, struct id review, const struct review_vote *v)
 {
+    check(v->proof < REVIEW_PROOFS);
     size_t body = begin(out, DELTA_REVIEW_VOTED, slot_of_id(review));
     put_id(out, review);
     put_text(out, v->principal);
@@ -153,6 +165,8 @@ void delta_put_voted(struct buf *out, struct id review, const struct review_vote
 
 void delta_put_moved(struct buf *out, const struct review_facts *r)
 {
+    check((unsigned)r->state < REVIEW_STATES && r->cancelled_by < REVIEW_CAUSES);
+    check((r->state == REVIEW_CANCELLED) == (r->cancelled_by != REVIEW_NOT_CANCELLED));
     size_t body = begin(out, DELTA_REVIEW_MOVED, slot_of_id(r->id));
     put_id(out, r->id);
     put_number(out, r->state, 1);
@@ -171,6 +185,7 @@ void delta_put_moved(struct buf *out, const struct review_facts *r)
 
 void delta_put_suspended(struct buf *out, unsigned slot, const struct actor_facts *a)
 {
+    check(!str_is_absent(a->tenant) && !str_is_absent(a->actor));
     size_t body = begin(out, DELTA_ACTOR_SUSPENDED, slot);
     put_text(out, a->tenant);
     put_text(out, a->actor);
@@ -184,6 +199,7 @@ void delta_put_suspended(struct buf *out, unsigned slot, const struct actor_fact
 void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct str actor,
                        uint64_t at_ms)
 {
+    check(!str_is_absent(tenant) && !str_is_absent(actor));
     size_t body = begin(out, DELTA_ACTOR_RESUMED, slot);
     put_text(out, tenant);
     put_text(out, actor);
@@ -193,6 +209,7 @@ void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct
 
 void delta_put_rotated(struct buf *out, const struct signer_rotation *r)
 {
+    check(r->number > 0);
     size_t body = begin(out, DELTA_SIGNER_ROTATED, SIGNER_SLOT);
     put_u32(out, r->number);
     put_u64(out, r->active_ms);
@@ -203,6 +220,7 @@ void delta_put_rotated(struct buf *out, const struct signer_rotation *r)
 
 void delta_put_kept(struct buf *out, const struct retry_outcome *o)
 {
+    check(o->verdict < RETRY_VERDICTS && o->at_ms <= limit_time_most_ms);
     size_t body = begin(out, DELTA_RETRY_KEPT, slot_of_key(o->key));
     put_bytes(out, o->key.bytes, sizeof o->key.bytes);
     put_bytes(out, o->tenant.bytes, sizeof o->tenant.bytes);
@@ -234,6 +252,7 @@ static struct str take(struct reader *r, size_t size)
 
 static uint64_t take_number(struct reader *r, size_t bytes)
 {
+    check(bytes <= 8);
     struct str b = take(r, bytes);
     uint64_t value = 0;
     for (size_t i = 0; i < b.size; i++) value |= (uint64_t)(uint8_t)b.bytes[i] << (8 * i);

@@ -10,6 +10,14 @@ void effects_reset(struct effects *e)
     e->woken_tail = &e->woken;
 }
 
+void effects_check(const struct effects *e)
+{
+    check(e->record_count <= EFFECT_RECORDS_MAX);
+    check(e->notice_count <= EFFECT_NOTICES_MAX);
+    check(*e->woken_tail == NULL);
+    check(e->reveals_unsynced == (e->reveals_block > 0));
+}
+
 void effects_record(struct effects *e, struct str event, struct str delta)
 {
     check(e->record_count < EFFECT_RECORDS_MAX);
@@ -25,10 +33,12 @@ void effects_notice(struct effects *e, const struct effect_notice *n)
 
 void effects_wake(struct effects *e, struct call *c)
 {
+    check(!c->answered && c->previous == NULL);
     c->answered = true;
     c->next = NULL;
     *e->woken_tail = c;
     e->woken_tail = &c->next;
+    effects_check(e);
 }
 
 void effects_reveal(struct effects *e, uint64_t block)
@@ -36,6 +46,7 @@ void effects_reveal(struct effects *e, uint64_t block)
     if (block == 0) return;
     e->reveals_unsynced = true;
     if (block > e->reveals_block) e->reveals_block = block;
+    effects_check(e);
 }
 
 struct buf effects_buf(struct effects *e, size_t most)

@@ -51,6 +51,8 @@ struct effects {
 };
 
 void effects_reset(struct effects *e);
+/* Its counts are within their bounds, and its list ends where the tail is. */
+void effects_check(const struct effects *e);
 
 /* ---- for the steps ---- */
 

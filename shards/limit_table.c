@@ -1,5 +1,7 @@
 #include "shards/limit_table.h"
 
+#include "base/check.h"
+
 enum { LOOK_AGAIN_MS = 24 * 3600 * 1000 };
 
 void limit_table_init(struct limit_table *t, size_t count_max)
@@ -15,6 +17,23 @@ void limit_table_fini(struct limit_table *t)
     map_fini(&t->by_key);
     slab_fini(&t->counters);
     slab_fini(&t->sums);
+}
+
+/* ---- invariants ---- */
+
+void counter_check(const struct counter *c)
+{
+    check(c->window_ms > 0 && c->window_ms <= limit_time_most_ms);
+    check(c->count <= (uint64_t)LIMIT_BUCKETS * UINT32_MAX);
+    check(c->sum >= 0);
+    check(c->sums != NULL || c->sum == 0);
+    check(c->next == NULL || c->next->window_ms != c->window_ms);
+}
+
+void limit_table_check(const struct limit_table *t)
+{
+    check(t->by_key.count <= t->counters.count); /* a chain has at least one counter */
+    check(t->sums.count <= t->counters.count);
 }
 
 /* ---- one counter ---- */
@@ -88,7 +107,7 @@ static void give(struct limit_table *t, struct counter *c)
 static void drop(struct limit_table *t, struct counter *first)
 {
     wheel_remove(&t->wheel, &first->timer);
-    map_remove(&t->by_key, key_text(&first->key));
+    check(map_remove(&t->by_key, key_text(&first->key)) == first);
     for (struct counter *c = first, *next; c != NULL; c = next) {
         next = c->next;
         give(t, c);
@@ -125,6 +144,7 @@ static struct counter *of_window(struct counter *first, uint64_t window_ms)
 static struct counter *counter_make(struct limit_table *t, struct counter *first,
                                     const struct limit_request *ask, uint64_t head)
 {
+    check(of_window(first, ask->window_ms) == NULL); /* one for each key and window */
     struct counter *c = slab_take(&t->counters);
     if (c == NULL) return NULL;
     c->key = ask->key;
@@ -139,6 +159,7 @@ static struct counter *counter_make(struct limit_table *t, struct counter *first
         return NULL;
     }
     keep_a_while(t, first == NULL ? c : first, c);
+    counter_check(c);
     return c;
 }
 
@@ -165,26 +186,32 @@ static void advance(struct limit_table *t, struct counter *first, struct counter
     if (steps > LIMIT_BUCKETS) steps = LIMIT_BUCKETS;
     for (uint64_t i = 0; i < steps; i++) {
         size_t at = place_of(bucket - i);
+        check(c->count >= c->counts[at]);
         c->count -= c->counts[at];
         c->counts[at] = 0;
         if (c->sums == NULL) continue;
+        check(c->sums[at] >= 0 && c->sum >= c->sums[at]);
         c->sum -= c->sums[at];
         c->sums[at] = 0;
     }
     c->head = bucket;
     keep_a_while(t, first, c);
+    counter_check(c);
 }
 
 /* Keeps the sum of all buckets within an int64: it cuts the last addition. Bounded sums never reach
  * that, but what a person let through is not bounded. */
 static void add(struct counter *c, uint64_t stamp_ms, uint64_t requests, int64_t amount)
 {
-    size_t at = place_of(limit_bucket(stamp_ms, c->window_ms));
+    uint64_t bucket = limit_bucket(stamp_ms, c->window_ms);
+    size_t at = place_of(bucket);
+    check(is_live(c, bucket));
     if (stamp_ms > c->newest_ms) c->newest_ms = stamp_ms;
     uint32_t room = UINT32_MAX - c->counts[at], more = requests < room ? (uint32_t)requests : room;
     c->counts[at] += more;
     c->count += more;
     if (amount <= 0) return;
+    check(c->sums != NULL && c->sum >= 0);
     if (amount > INT64_MAX - c->sum) amount = INT64_MAX - c->sum;
     c->sums[at] += amount;
     c->sum += amount;
@@ -248,6 +275,7 @@ static uint64_t stamp_of(struct counter *first, const struct limit_request *ask,
 enum err limit_count(struct limit_table *t, const struct limit_request *ask, uint64_t now_ms,
                      struct limit_told *ret)
 {
+    limit_table_check(t);
     /* A later clock than this has dropped counters: a new one must not count in the time that they
      * covered. */
     if (now_ms < t->wheel.now_ms) now_ms = t->wheel.now_ms;
@@ -264,6 +292,7 @@ enum err limit_count(struct limit_table *t, const struct limit_request *ask, uin
     if (c == NULL) return ERR_FULL;
     ret->counted = true;
     add(c, ret->stamp_ms, 1, ask->amount);
+    counter_check(c);
     return ERR_OK;
 }
 
@@ -275,11 +304,13 @@ void limit_uncount(struct limit_table *t, const struct limit_request *ask,
     uint64_t bucket = limit_bucket(told->stamp_ms, c->window_ms);
     size_t at = place_of(bucket);
     if (!is_live(c, bucket) || c->counts[at] == 0) return;
+    check(c->count > 0);
     c->counts[at]--;
     c->count--;
     /* If a sum was cut, its share of this request is unknown: the sum stays until it is old. */
     if (ask->amount <= 0 || c->sums == NULL || c->sum == INT64_MAX) return;
     int64_t amount = ask->amount < c->sums[at] ? ask->amount : c->sums[at];
+    check(amount >= 0 && amount <= c->sum);
     c->sums[at] -= amount;
     c->sum -= amount;
 }
@@ -292,6 +323,7 @@ enum err limit_apply(struct limit_table *t, const struct limit_request *ask,
     uint64_t bucket = limit_bucket(told->stamp_ms, c->window_ms);
     advance(t, chain_find(t, ask), c, bucket);
     if (is_live(c, bucket)) add(c, told->stamp_ms, 1, ask->amount);
+    counter_check(c);
     return ERR_OK;
 }
 
@@ -315,6 +347,7 @@ bool limit_table_prune(struct limit_table *t, uint64_t now_ms, size_t most)
         else
             drop(t, first);
     }
+    limit_table_check(t);
     return looked > 0;
 }
 
@@ -333,6 +366,7 @@ static const uint64_t key_without_window = UINT64_C(1) << 63;
 
 static void put_number(struct buf *out, uint64_t value, size_t bytes)
 {
+    check(bytes <= 8 && (bytes == 8 || value >> (8 * bytes) == 0));
     for (size_t i = 0; i < bytes; i++) buf_put_byte(out, (char)(value >> (8 * i)));
 }
 
@@ -376,6 +410,8 @@ void counter_put(struct buf *out, const struct counter *c)
     uint64_t newest = c->head;
     while (newest > 0 && c->head - newest < LIMIT_BUCKETS - 1 && !is_filled(c, place_of(newest)))
         newest--;
+    const size_t before = out->size;
+    counter_check(c);
     buf_put(out, key_text(&c->key));
     put_number(out, c->window_ms | (c->is_old ? 0 : key_without_window), 8);
     put_number(out, newest, 8);
@@ -386,6 +422,7 @@ void counter_put(struct buf *out, const struct counter *c)
         put_number(out, c->counts[at], 4);
         put_number(out, (uint64_t)sum_at(c, at), 8);
     }
+    check(out->size - before <= COUNTER_BYTES_MAX);
 }
 
 struct saved_bucket {
@@ -396,6 +433,7 @@ struct saved_bucket {
 
 static struct saved_bucket bucket_at(struct str bytes, size_t i)
 {
+    check(i + COUNTER_BUCKET <= bytes.size);
     const char *from = bytes.bytes + i;
     return (struct saved_bucket){.back = (uint8_t)from[0],
                                  .count = (uint32_t)number_at(from + 1, 4),
@@ -451,5 +489,7 @@ enum err counter_load(struct limit_table *t, struct str bytes)
         if (has_sums) c->sums[at] = b.sum;
         c->sum += b.sum;
     }
+    counter_check(c);
+    limit_table_check(t);
     return ERR_OK;
 }

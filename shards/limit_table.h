@@ -47,6 +47,10 @@ struct limit_table {
 void limit_table_init(struct limit_table *t, size_t count_max);
 void limit_table_fini(struct limit_table *t);
 
+/* What is true of every counter and of every table between two calls. */
+void counter_check(const struct counter *c);
+void limit_table_check(const struct limit_table *t);
+
 /* ERR_FULL: no room for a new counter; nothing was counted. */
 enum err limit_count(struct limit_table *t, const struct limit_request *ask, uint64_t now_ms,
                      struct limit_told *ret);

@@ -94,12 +94,15 @@ void mailbox_send(struct post *p, unsigned from, unsigned to, struct call *c)
           from != to); /* calls within one reactor use no mailbox */
     struct sender *s = &p->senders[from];
     uint64_t bit = UINT64_C(1) << to;
+    call_check(c);
+    check(c->origin == from || c->origin == to); /* to the owner and back, nowhere else */
     c->next = NULL;
     if ((s->stuffed & bit) == 0 && ring_push(ring_of(p, from, to), c)) {
         s->news |= bit;
         return;
     }
     struct outbox *box = &s->outboxes[to];
+    check((box->first != NULL) == ((s->stuffed & bit) != 0));
     if (box->first == NULL)
         box->first = c;
     else
@@ -110,11 +113,13 @@ void mailbox_send(struct post *p, unsigned from, unsigned to, struct call *c)
 
 static void empty_outbox(struct post *p, unsigned from, unsigned to)
 {
+    check(from != to);
     struct sender *s = &p->senders[from];
     struct outbox *box = &s->outboxes[to];
     uint64_t bit = UINT64_C(1) << to;
     while (box->first != NULL) {
         struct call *c = box->first, *next = c->next; /* after the push the receiver owns it */
+        check((next == NULL) == (c == box->last));
         if (!ring_push(ring_of(p, from, to), c)) return;
         box->first = next;
         s->news |= bit;
@@ -125,6 +130,7 @@ static void empty_outbox(struct post *p, unsigned from, unsigned to)
 bool mailbox_flush(struct post *p, unsigned from, void (*ring)(void *context, unsigned peer),
                    void *context)
 {
+    check(from < p->reactors);
     struct sender *s = &p->senders[from];
     for (uint64_t left = s->stuffed; left != 0; left &= left - 1)
         empty_outbox(p, from, (unsigned)__builtin_ctzll(left));
@@ -136,16 +142,19 @@ bool mailbox_flush(struct post *p, unsigned from, void (*ring)(void *context, un
 
 struct call *mailbox_take(struct post *p, unsigned to, bool *ret_more)
 {
+    check(to < p->reactors);
     struct receiver *r = &p->receivers[to];
     for (; r->peer < p->reactors; r->peer++, r->taken = 0) {
         if (r->peer == to) continue;
         struct ring *ring = ring_of(p, r->peer, to);
         struct call *c = r->taken < MAILBOX_TAKE ? ring_pop(ring) : NULL;
         if (c != NULL) {
+            call_check(c);
             r->taken++;
             c->next = NULL;
             return c;
         }
+        check(r->taken <= MAILBOX_TAKE);
         if (r->taken == MAILBOX_TAKE && ring_depth(ring) > 0) r->more = true;
     }
     *ret_more = r->more;

@@ -6,10 +6,18 @@
 #include "base/check.h"
 #include "base/map.h"
 
+void order_check(const struct order *o)
+{
+    check(o->count <= o->capacity);
+    check((o->count == 0) == (o->size == 0));
+    check(o->size >= o->count && o->size <= o->count * ORDER_PLACES); /* no chunk is empty */
+}
+
 uint32_t order_digest(struct str text) { return (uint32_t)hash_bytes(text.bytes, text.size) | 1; }
 
 bool order_ready(struct order *o, struct order_spare *spare)
 {
+    order_check(o);
     if (spare->chunk == NULL) spare->chunk = calloc(1, sizeof *spare->chunk);
     if (spare->chunk == NULL) return false;
     if (o->count < o->capacity) return true;
@@ -54,6 +62,7 @@ static size_t places_before(const struct order_chunk *k, uint64_t ordinal, bool 
 static struct order_chunk *chunk_insert(struct order *o, struct order_spare *spare, size_t at)
 {
     struct order_chunk *fresh = spare->chunk;
+    check(at <= o->count);
     check(fresh != NULL && o->count < o->capacity);
     spare->chunk = NULL;
     memmove(o->chunks + at + 1, o->chunks + at, (o->count - at) * sizeof(*o->chunks));
@@ -65,6 +74,7 @@ static struct order_chunk *chunk_insert(struct order *o, struct order_spare *spa
 
 static void chunk_remove(struct order *o, struct order_spare *spare, size_t at)
 {
+    check(at < o->count);
     struct order_chunk *gone = o->chunks[at];
     o->count--;
     memmove(o->chunks + at, o->chunks + at + 1, (o->count - at) * sizeof(*o->chunks));
@@ -79,6 +89,7 @@ static void chunk_remove(struct order *o, struct order_spare *spare, size_t at)
 static void chunk_split(struct order *o, struct order_spare *spare, size_t at)
 {
     struct order_chunk *full = o->chunks[at], *fresh = chunk_insert(o, spare, at + 1);
+    check(full->count == ORDER_PLACES);
     fresh->count = ORDER_PLACES / 2;
     full->count -= fresh->count;
     memcpy(fresh->places, full->places + full->count, fresh->count * sizeof *fresh->places);
@@ -100,10 +111,14 @@ void order_put(struct order *o, struct order_spare *spare, const struct order_pl
             k = o->chunks[at + 1];
         }
     }
+    check(k->count < ORDER_PLACES && place <= k->count);
+    check(place == 0 || k->places[place - 1].ordinal <= p->ordinal);
+    check(place == k->count || k->places[place].ordinal > p->ordinal);
     memmove(k->places + place + 1, k->places + place, (k->count - place) * sizeof *k->places);
     k->places[place] = *p;
     k->count++;
     o->size++;
+    order_check(o);
 }
 
 /* Merges neighbours that are nearly empty, so that departures free memory. */
@@ -111,6 +126,7 @@ static void chunk_merge(struct order *o, struct order_spare *spare, size_t at)
 {
     if (at + 1 >= o->count) return;
     struct order_chunk *k = o->chunks[at], *next = o->chunks[at + 1];
+    check(k->count > 0 && next->count > 0);
     if (k->count + next->count > ORDER_PLACES / 2) return;
     memcpy(k->places + k->count, next->places, next->count * sizeof *next->places);
     k->count += next->count;
@@ -141,6 +157,7 @@ void order_remove(struct order *o, struct order_spare *spare, uint64_t ordinal, 
     check(o->count > 0);
     place_find(o, ordinal, item, &at, &place);
     struct order_chunk *k = o->chunks[at];
+    check(place < k->count);
     k->count--;
     o->size--;
     memmove(k->places + place, k->places + place + 1, (k->count - place) * sizeof *k->places);
@@ -150,6 +167,7 @@ void order_remove(struct order *o, struct order_spare *spare, uint64_t ordinal, 
         chunk_merge(o, spare, at);
         if (at > 0) chunk_merge(o, spare, at - 1);
     }
+    order_check(o);
 }
 
 void order_fini(struct order *o)
@@ -167,6 +185,7 @@ void order_spare_fini(struct order_spare *spare)
 
 struct order_cursor order_after(const struct order *o, uint64_t after)
 {
+    order_check(o);
     struct order_cursor c = {0};
     if (after == 0 || o->count == 0) return c;
     c.chunk = chunk_of(o, after);
@@ -176,6 +195,7 @@ struct order_cursor order_after(const struct order *o, uint64_t after)
 
 const struct order_place *order_next(const struct order *o, struct order_cursor *c)
 {
+    check(c->chunk >= o->count || c->at <= o->chunks[c->chunk]->count);
     if (c->chunk < o->count && c->at == o->chunks[c->chunk]->count) {
         c->chunk++;
         c->at = 0;

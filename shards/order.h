@@ -36,6 +36,9 @@ struct order_spare {
     struct order_chunk *chunk;
 };
 
+/* Its counts agree: of chunks, of places, of room. */
+void order_check(const struct order *o);
+
 /* Never 0, and valid within this process: equal texts have equal digests. */
 uint32_t order_digest(struct str text);
 

@@ -5,6 +5,7 @@
  * Nothing is recorded here: the record of the decision contains the entry, whichever reactor
  * journals it. The origin sends RETRY_KEEP when that record is durable, so no retry learns of an
  * outcome that a crash could still undo. */
+#include "base/check.h"
 #include "shards/inside.h"
 
 static enum err damaged(struct fault *f, const char *what)
@@ -21,6 +22,7 @@ static bool is_over(const struct retry_entry *r, uint64_t now_ms)
 
 static enum err show(const struct retry_entry *r, struct call *c)
 {
+    check(r->is_kept);
     c->outcome.facts.verdict = r->facts.verdict;
     c->outcome.facts.at_ms = r->facts.at_ms;
     c->outcome.facts.has_record = r->facts.has_record;
@@ -36,6 +38,7 @@ static void begin(struct shard *s, struct call *c)
     const struct retry_outcome *f = &c->outcome.facts;
     struct retry_entry *r = retry_find(t, f->key);
     c->outcome.is_held = false;
+    if (r != NULL) retry_entry_check(r);
     if (r != NULL && is_over(r, c->now_ms)) {
         retry_drop(t, r);
         r = NULL;
@@ -64,6 +67,7 @@ static void keep(struct shard *s, struct call *c, struct effects *e)
         w->err = show(r, w);
         effects_wake(e, w);
     }
+    check(r->is_kept && r->waiters == NULL);
 }
 
 /* Passes the key to one that waits, which decides the request. */
@@ -77,11 +81,13 @@ static void drop(struct shard *s, struct call *c, struct effects *e)
         return;
     }
     next->outcome.is_held = true;
+    retry_entry_check(r);
     effects_wake(e, next);
 }
 
 void retry_step(struct shard *s, struct call *c, struct effects *e)
 {
+    check(slot_of_key(c->outcome.facts.key) == c->slot);
     switch (c->kind) {
     case CALL_RETRY_BEGIN: begin(s, c); return;
     case CALL_RETRY_KEEP: keep(s, c, e); return;
@@ -103,6 +109,7 @@ enum err retry_apply(struct shard *s, const struct delta_entry *e, struct str ev
     if (r == NULL && retry_take(&s->retries, &facts, &r) != ERR_OK)
         return fault_set(f, ERR_FULL, "", "there is not enough memory for the state");
     retry_keep(&s->retries, r, &facts);
+    check(r->is_kept);
     return ERR_OK;
 }
 
@@ -113,6 +120,7 @@ enum err retry_save(const struct shard *s, struct buf *out,
     enum err err = ERR_OK;
     for (const struct retry_entry *r;
          err == ERR_OK && (r = retry_table_next(&s->retries, &cursor)) != NULL;) {
+        check(shard_owns(s, slot_of_key(r->facts.key)));
         save_begin(out, SHARD_RETRIES, slot_of_key(r->facts.key),
                    str_of((const char *)r->facts.key.bytes, SLOT_KEY_BYTES));
         delta_put_kept(out, &r->facts);

@@ -22,6 +22,7 @@ void retry_table_init(struct retry_table *t, size_t count_max, size_t bytes_max)
 
 static void record_free(struct retry_table *t, struct retry_entry *r)
 {
+    check(t->bytes >= r->facts.record.size);
     t->bytes -= r->facts.record.size;
     free((char *)(uintptr_t)r->facts.record.bytes);
     r->facts.record = (struct str){0};
@@ -43,6 +44,26 @@ void retry_table_fini(struct retry_table *t)
 struct retry_entry *retry_find(const struct retry_table *t, struct slot_key key)
 {
     return map_get(&t->by_key, key_text(&key));
+}
+
+/* ---- invariants ---- */
+
+void retry_entry_check(const struct retry_entry *r)
+{
+    check(r->tenant != NULL && r->asker != NULL);
+    check(r->tenant->count > 0 && r->asker->count > 0);
+    check((r->waiters == NULL) == (r->waiter_count == 0));
+    check(r->waiter_count <= LIMIT_WAITERS_PER_OUTCOME);
+    check(link_is_on(&r->timer.link) == r->is_kept); /* a held key ends with its operation */
+    check(str_is_empty(r->facts.record) || (r->is_kept && r->facts.has_record));
+}
+
+void retry_table_check(const struct retry_table *t)
+{
+    check(t->by_key.count == t->entries.count);
+    check(t->tenants.count <= t->by_key.count && t->askers.count <= t->by_key.count);
+    check(t->shares.count == t->tenants.count + t->askers.count);
+    check(t->by_key.count > 0 || t->bytes == 0);
 }
 
 /* ---- shares ---- */
@@ -75,7 +96,7 @@ static void share_leave(struct retry_table *t, struct map *shares, struct retry_
     if (share == NULL) return;
     check(share->count > 0);
     if (--share->count > 0) return;
-    map_remove(shares, key_text(&share->of));
+    check(map_remove(shares, key_text(&share->of)) == share);
     slab_give(&t->shares, share);
 }
 
@@ -99,6 +120,8 @@ enum err retry_take(struct retry_table *t, const struct retry_outcome *f, struct
     r->tenant = share_enter(t, &t->tenants, &f->tenant);
     r->asker = share_enter(t, &t->askers, &f->asker);
     if (r->tenant != NULL && r->asker != NULL && map_put(&t->by_key, key_text(&r->facts.key), r)) {
+        retry_entry_check(r);
+        retry_table_check(t);
         *ret = r;
         return ERR_OK;
     }
@@ -124,17 +147,19 @@ void retry_keep(struct retry_table *t, struct retry_entry *r, const struct retry
         t->bytes += f->record.size;
     }
     wheel_add(&t->wheel, &r->timer, f->at_ms + KEPT_MS);
+    retry_entry_check(r);
 }
 
 void retry_drop(struct retry_table *t, struct retry_entry *r)
 {
     check(r->waiters == NULL);
     wheel_remove(&t->wheel, &r->timer);
-    map_remove(&t->by_key, key_text(&r->facts.key));
+    check(map_remove(&t->by_key, key_text(&r->facts.key)) == r);
     record_free(t, r);
     share_leave(t, &t->tenants, r->tenant);
     share_leave(t, &t->askers, r->asker);
     slab_give(&t->entries, r);
+    retry_table_check(t);
 }
 
 void retry_waiter_add(struct retry_entry *r, struct call *c)
@@ -145,11 +170,13 @@ void retry_waiter_add(struct retry_entry *r, struct call *c)
     if (c->next != NULL) c->next->previous = &c->next;
     r->waiters = c;
     r->waiter_count++;
+    retry_entry_check(r);
 }
 
 struct call *retry_waiter_take(struct retry_entry *r)
 {
     struct call *c = r->waiters;
+    check(r->waiter_count > 0 || c == NULL);
     if (c == NULL) return NULL;
     r->waiters = c->next;
     if (c->next != NULL) c->next->previous = &r->waiters;

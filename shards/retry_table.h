@@ -42,6 +42,10 @@ struct retry_table {
 void retry_table_init(struct retry_table *t, size_t count_max, size_t bytes_max);
 void retry_table_fini(struct retry_table *t);
 
+/* What is true of every key and of every table between two calls. */
+void retry_entry_check(const struct retry_entry *r);
+void retry_table_check(const struct retry_table *t);
+
 struct retry_entry *retry_find(const struct retry_table *t, struct slot_key key); /* or NULL */
 /* Whether one more key of this tenant and asker may be held. */
 bool retry_has_room(const struct retry_table *t, const struct retry_outcome *f);

@@ -3,6 +3,7 @@
  * Most members of such an event come from the item of the enqueued review. An item that cannot be
  * read must not prevent a denial, so the event then has only the members that are known without
  * it. */
+#include "base/check.h"
 #include "shards/inside.h"
 
 static struct event asked_for(struct shard *s, const struct review *r)
@@ -35,6 +36,7 @@ static struct event asked_for(struct shard *s, const struct review *r)
 struct str review_event(struct shard *s, struct effects *e, const struct review *r,
                         const struct review_happening *h)
 {
+    check(h->kind.size > 0 && h->proof < REVIEW_PROOFS);
     struct event happened = asked_for(s, r);
     char event_id[ID_TEXT], review_id[ID_TEXT], binding[2 * REVIEW_DIGEST_BYTES];
     id_write("evt_", h->event, event_id);

@@ -70,6 +70,7 @@ struct review *review_find_approved(const struct review_table *t, struct str ten
 /* The map's key lies in the head of the row. */
 bool review_same_file(struct review_table *t, struct review *r)
 {
+    check(r->same_next == NULL && r->same_previous == NULL);
     struct review *head = map_get(&t->by_same, r->same_key);
     if (!map_put(&t->by_same, r->same_key, r)) return false;
     r->same_next = head;
@@ -81,6 +82,8 @@ bool review_same_file(struct review_table *t, struct review *r)
 void review_same_remove(struct review_table *t, struct review *r)
 {
     struct review *next = r->same_next, *previous = r->same_previous;
+    check(next == NULL || next->same_previous == r);
+    check(previous == NULL || previous->same_next == r);
     r->same_next = r->same_previous = NULL;
     if (next != NULL) next->same_previous = previous;
     if (previous != NULL) {
@@ -118,6 +121,7 @@ static uint64_t hash_spelling(struct str tenant, struct str actor)
 /* False: out of memory. */
 static bool spelling_join(struct review_table *t, struct review_subject *s, uint64_t hash)
 {
+    check(s->spelling == NULL);
     struct review_spelling *p = map_get(&t->by_spelling, spelling_key(&hash));
     if (p == NULL) {
         p = malloc(sizeof *p);
@@ -140,7 +144,7 @@ static void spelling_leave(struct review_table *t, struct review_subject *s)
     if (p == NULL) return;
     link_remove(&s->of_spelling);
     if (!list_is_empty(&p->subjects)) return;
-    map_remove(&t->by_spelling, spelling_key(&p->hash));
+    check(map_remove(&t->by_spelling, spelling_key(&p->hash)) == p);
     free(p);
 }
 
@@ -180,11 +184,13 @@ struct review_subject *review_subject_take(struct review_table *t, struct str te
     if (s == NULL) return NULL;
     struct buf key = buf_over(s->bytes, size);
     check(key_put(&key, is_user ? 'u' : 'a', tenant, name));
+    check(key.size == size);
     s->key = buf_view(&key);
     s->count = 0;
     list_init(&s->pending);
     list_init(&s->approved);
     s->spelling = NULL;
+    s->of_spelling = (struct link){0};
     if (size > KEY_BYTES_MAX || !map_put(&t->by_subject, s->key, s)) {
         free(s);
         return NULL;
@@ -193,19 +199,23 @@ struct review_subject *review_subject_take(struct review_table *t, struct str te
         review_subject_release(t, s);
         return NULL;
     }
+    review_subject_check(s);
     return s;
 }
 
 void review_subject_release(struct review_table *t, struct review_subject *s)
 {
     if (!list_is_empty(&s->pending) || !list_is_empty(&s->approved)) return;
+    check(s->count == 0);
     spelling_leave(t, s);
-    map_remove(&t->by_subject, s->key);
+    check(map_remove(&t->by_subject, s->key) == s);
     free(s);
 }
 
 void review_subject_add(struct review_subject *s, struct review *r)
 {
+    check(r->subject == NULL && !link_is_on(&r->of_subject));
+    check(!review_state_is_end(r->facts.state));
     bool is_pending = r->facts.state == REVIEW_PENDING;
     struct list *list = is_pending ? &s->pending : &s->approved;
     struct link *before = list->head.previous;
@@ -217,13 +227,17 @@ void review_subject_add(struct review_subject *s, struct review *r)
     before->next = &r->of_subject;
     r->subject = s;
     s->count += is_pending;
+    review_subject_check(s);
 }
 
 void review_subject_remove(struct review *r)
 {
+    struct review_subject *s = r->subject;
+    review_subject_check(s);
     link_remove(&r->of_subject);
-    r->subject->count -= r->facts.state == REVIEW_PENDING;
+    s->count -= r->facts.state == REVIEW_PENDING;
     r->subject = NULL;
+    review_subject_check(s);
 }
 
 /* ---- tenants ---- */
@@ -268,11 +282,13 @@ struct review_trace *review_trace_find(const struct review_table *t, struct str 
 
 struct str review_trace_id(const struct review_trace *k)
 {
+    check(k->review != NULL && k->key.size > k->review->facts.tenant.size);
     return str_of(k->key.bytes, k->key.size - k->review->facts.tenant.size - 1);
 }
 
 bool review_trace_file(struct review_table *t, struct review *r, struct review_trace *k)
 {
+    check(k->review == NULL); /* it is in no row */
     struct review_trace *head = map_get(&t->by_trace, k->key);
     /* The newest is the head of the row, and the map's key lies in it: so removing older traces of
      * a long row is cheap. */
@@ -284,12 +300,15 @@ bool review_trace_file(struct review_table *t, struct review *r, struct review_t
     k->of_review = r->traces;
     r->traces = k;
     r->trace_count++;
+    check(r->trace_count <= REVIEW_TRACES_MAX);
     return true;
 }
 
 /* Removes it from its row; the map then finds the rest of the row by the next trace's bytes. */
 static void trace_remove(struct review_table *t, struct review_trace *k)
 {
+    check(k->previous == NULL || k->previous->next == k);
+    check(k->next == NULL || k->next->previous == k);
     if (k->next != NULL) k->next->previous = k->previous;
     if (k->previous != NULL) {
         k->previous->next = k->next;

@@ -50,6 +50,7 @@ static bool place_matches(const struct page *p, const struct order_place *place)
 /* A list of one state omits reviews past the deadline of that state. */
 static bool is_out_of_state(const struct page *p, const struct review *r)
 {
+    check(r->tenant != NULL && str_equal(r->tenant->name, p->call->tenant));
     return p->maybe_overdue && !p->call->list.any_state && review_is_overdue(r, p->call->now_ms);
 }
 
@@ -64,6 +65,7 @@ static void show(struct page *p, const struct review *r)
         return;
     }
     c->list.count++;
+    check(c->list.count <= p->room);
 }
 
 /* ---- several orders as one ---- */
@@ -77,6 +79,7 @@ struct merge {
 
 static void merge_add(struct merge *m, const struct order *o, uint64_t after)
 {
+    check(m->count < REVIEW_STATES);
     m->orders[m->count] = o;
     m->cursors[m->count] = order_after(o, after);
     m->heads[m->count] = order_next(o, &m->cursors[m->count]);
@@ -141,6 +144,7 @@ static void read_subject(struct page *p)
     const struct review_subject *subject =
         review_subject_find(&p->shard->reviews, c->tenant, false, c->list.actor);
     if (subject == NULL) return;
+    review_subject_check(subject);
     for (const struct link *k = subject->pending.head.next; k != &subject->pending.head;
          k = k->next) {
         const struct review *r = link_owner(k, struct review, of_subject);
@@ -186,6 +190,7 @@ void review_list_step(struct shard *s, struct call *c, struct effects *e)
         read_from(&p, n);
     c->list.cut = p.full;
     if (p.full && c->list.count == 0) c->err = ERR_OVERLOADED;
+    check(c->list.count <= c->list.limit && c->list.count <= c->list.total);
 }
 
 /* Returns only ids: the client then requests one of them. */
@@ -211,4 +216,5 @@ void review_find_step(struct shard *s, struct call *c, struct effects *e)
         effects_reveal(e, k->review->block);
     }
     c->list.total = c->list.count;
+    check(c->list.count <= room);
 }

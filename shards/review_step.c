@@ -46,6 +46,7 @@ static struct str text_copy(char **to, struct str text)
 
 static bool votes_copy(struct arena *arena, struct review_facts *f)
 {
+    check(f->approval_count <= REVIEW_VOTES_MAX);
     if (f->approval_count == 0) return true;
     struct review_vote *votes = arena_array(arena, struct review_vote, f->approval_count);
     if (votes == NULL) return false;
@@ -63,6 +64,7 @@ static bool votes_copy(struct arena *arena, struct review_facts *f)
 enum err review_show(const struct review *r, uint64_t now_ms, struct arena *arena,
                      struct review_facts *ret)
 {
+    review_check(r);
     struct review_facts f = r->facts;
     struct str *texts[] = {&f.tenant,       &f.subject,        &f.principal, &f.owner,
                            &f.acting_for,   &f.action,         &f.trace_id,  &f.item,
@@ -72,7 +74,9 @@ enum err review_show(const struct review *r, uint64_t now_ms, struct arena *aren
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) size += texts[i]->size;
     char *to = arena_bytes(arena, size);
     if (to == NULL) return ERR_FULL;
+    const char *end = to + size;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = text_copy(&to, *texts[i]);
+    check(to == end);
     if (!votes_copy(arena, &f)) return ERR_FULL;
     if (review_is_overdue(r, now_ms)) {
         if (f.state == REVIEW_PENDING) f.resolved_ms = now_ms;
@@ -95,6 +99,7 @@ static void answer(struct review *r, struct call *c, enum err err, struct effect
 void review_answer_waiter(struct shard *s, struct review *r, struct call *c, uint64_t now_ms,
                           struct effects *e)
 {
+    check(c->kind == CALL_REVIEW_WAIT || c->kind == CALL_CLAIM);
     review_waiter_remove(&s->reviews, c);
     c->err = review_show(r, now_ms, c->arena, &c->review.facts) == ERR_OK ? ERR_OK : ERR_OVERLOADED;
     c->block = r->block;
@@ -104,6 +109,7 @@ void review_answer_waiter(struct shard *s, struct review *r, struct call *c, uin
 enum err review_record_move(struct shard *s, struct review *r, const struct review_facts *after,
                             const struct review_happening *h, struct effects *e)
 {
+    check(after->state != r->facts.state);
     const size_t most = DELTA_MOST_BYTES + after->note.size;
     struct str event = review_event(s, e, r, h);
     struct buf out = effects_buf(e, most);
@@ -115,6 +121,8 @@ enum err review_record_move(struct shard *s, struct review *r, const struct revi
     effects_record(e, event, delta);
     shard_note_review(s, r);
     while (r->waiters != NULL) review_answer_waiter(s, r, r->waiters, h->at_ms, e);
+    review_check(r);
+    check(r->waiters == NULL); /* each has the answer */
     return ERR_OK;
 }
 
@@ -146,6 +154,7 @@ enum err review_expire(struct shard *s, struct review *r, uint64_t now_ms, struc
 /* If it is past its deadline, records that before the call continues. */
 static bool expired_first(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
+    check(!e->again);
     if (!review_is_overdue(r, c->now_ms) || planted("timer_trusted")) return false;
     if (review_expire(s, r, c->now_ms, call_event_id(c), e) == ERR_OK)
         e->again = true;
@@ -173,6 +182,7 @@ static bool records_fit(const struct call *c, size_t first_delta, size_t second_
 static size_t pending_now(const struct review_subject *subject, uint64_t now_ms)
 {
     if (subject == NULL) return 0;
+    review_subject_check(subject);
     if (subject->count < LIMIT_PENDING_PER_ACTOR) return subject->count;
     size_t count = 0;
     for (const struct link *k = subject->pending.head.next; k != &subject->pending.head;
@@ -204,6 +214,7 @@ static struct review *approved_same(const struct review_table *t, const struct c
 
 static void enqueue_same(struct review *r, struct call *c, struct effects *e)
 {
+    check(!review_state_is_end(r->facts.state));
     enum err err = review_show(r, c->now_ms, c->arena, &c->enqueue.facts);
     c->err = closed(err);
     c->enqueue.same = err == ERR_OK;
@@ -255,6 +266,7 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
         enum err err = review_open(&s->reviews, &f, &r);
         c->err = err == ERR_CORRUPT ? ERR_INTERNAL : closed(err);
         if (err != ERR_OK) return;
+        check(r->facts.state == REVIEW_PENDING && r->tenant != NULL);
         effects_record(e, c->records[0], c->spent);
         effects_record(e, c->records[1], delta);
         shard_note_review(s, r);
@@ -292,6 +304,7 @@ static void share(struct shard *s, struct call *c, struct effects *e)
     } else {
         c->err = closed(review_trace_add(&s->reviews, r, f->trace_id));
         if (c->err != ERR_OK) return;
+        review_check(r);
         effects_record(e, c->records[0], planted("trace_unrecorded") ? c->spent : delta);
         shard_note_review(s, r);
     }
@@ -378,6 +391,7 @@ static enum err resolve_admit(const struct review *r, const struct call *c)
 static struct review_facts resolved(const struct review *r, const struct call *c,
                                     enum review_state state)
 {
+    check(!review_state_is_end(r->facts.state));
     struct review_facts after = nameless(r);
     after.state = state;
     after.resolved_ms = c->now_ms;
@@ -395,6 +409,7 @@ static struct review_facts resolved(const struct review *r, const struct call *c
 /* Keeps and records the vote and, if it is the last that is needed, the approval. */
 static enum err vote(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
+    check(c->kind == CALL_APPROVE && r->facts.state == REVIEW_PENDING);
     const struct review_vote v = {.principal = c->review.principal,
                                   .owner = c->review.owner,
                                   .by = c->review.by,
@@ -429,6 +444,7 @@ static enum err vote(struct shard *s, struct review *r, struct call *c, struct e
         r->facts.approval_count--; /* not recorded, so not cast */
         return err;
     }
+    check((r->facts.state == REVIEW_APPROVED) == completes);
     effects_record(e, event, delta);
     shard_note_review(s, r);
     while (completes && r->waiters != NULL) review_answer_waiter(s, r, r->waiters, c->now_ms, e);
@@ -437,6 +453,7 @@ static enum err vote(struct shard *s, struct review *r, struct call *c, struct e
 
 static void resolve(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
+    check(c->kind == CALL_APPROVE || c->kind == CALL_DENY);
     c->review.repeated = repeats(r, c);
     if (c->review.repeated) {
         answer(r, c, ERR_OK, e);
@@ -536,6 +553,8 @@ static void claim(struct shard *s, struct review *r, struct call *c, struct effe
     } else {
         review_waiter_add(&s->reviews, r, c);
     }
+    check(!c->review.claimed || r->claimed);
+    review_check(r);
 }
 
 /* Passes the claim to the next waiter. */
@@ -549,6 +568,8 @@ static void unclaim(struct shard *s, struct review *r, struct call *c, struct ef
         r->claimed = next->err == ERR_OK && next->review.facts.state == REVIEW_APPROVED;
         next->review.claimed = r->claimed;
     }
+    check(r->waiters == NULL || r->claimed); /* or they would wait for ever */
+    review_check(r);
 }
 
 /* ---- redeem ---- */
@@ -579,6 +600,8 @@ static enum err spend(struct shard *s, struct review *r, struct call *c, struct 
     shard_note_review(s, r);
     /* Those that waited to claim it get it as spent. */
     while (r->waiters != NULL) review_answer_waiter(s, r, r->waiters, c->now_ms, e);
+    check(r->facts.state == REVIEW_REDEEMED && r->waiters == NULL);
+    review_check(r);
     return ERR_OK;
 }
 
@@ -616,6 +639,7 @@ void review_step(struct shard *s, struct call *c, struct effects *e)
         return;
     }
     struct review *r = review_find(&s->reviews, c->review.id);
+    check(r == NULL || slot_of_id(r->facts.id) == c->slot);
     bool is_theirs = c->kind == CALL_CANCEL || c->kind == CALL_REDEEM || c->kind == CALL_CLAIM ||
                      c->kind == CALL_UNCLAIM;
     if (r == NULL || !(is_theirs ? asked_for_it(r, c) : review_is_visible(r, c))) {

@@ -117,6 +117,7 @@ static bool needs_read(struct review_table *t, struct str requirements, struct r
     }
     if (needs.count == 0) needs = (struct review_needs){.count = 1, .approvals = {1}, .open = 1};
     *ret = needs;
+    check(needs.count > 0 && needs.count <= REVIEW_REQUIREMENTS_MAX);
     return true;
 }
 
@@ -128,6 +129,7 @@ uint32_t review_meets(const struct review *r, uint32_t given)
 
 bool review_has_quorum(const struct review *r, const struct review_vote *more)
 {
+    check(r->needs.count > 0); /* otherwise no vote would be needed */
     for (unsigned i = 0; i < r->needs.count; i++) {
         size_t votes = more != NULL && (more->meets >> i & 1) != 0;
         for (size_t v = 0; v < r->facts.approval_count; v++) votes += r->votes[v].meets >> i & 1;
@@ -181,6 +183,8 @@ static struct order_place place_of(struct review *r)
 /* Puts it on the list of its state. order_ready() was true, and one that has not ended has `s`. */
 static void state_file(struct review_table *t, struct review *r, struct review_subject *s)
 {
+    check(review_state_is_end(r->facts.state) || s != NULL);
+    check(!link_is_on(&r->ended) && r->subject == NULL);
     struct order_place place = place_of(r);
     order_put(&r->tenant->states[r->facts.state], &t->spare, &place);
     t->count_by_state[r->facts.state]++;
@@ -198,6 +202,7 @@ static void state_file(struct review_table *t, struct review *r, struct review_s
 
 static void state_unfile(struct review_table *t, struct review *r)
 {
+    check(t->count_by_state[r->facts.state] > 0);
     order_remove(&r->tenant->states[r->facts.state], &t->spare, r->facts.ordinal, r);
     if (r->facts.state == REVIEW_PENDING)
         order_remove(&r->tenant->by_deadline, &t->deadline_spare, r->deadline_place, r);
@@ -260,6 +265,7 @@ static void texts_keep(struct review *r, const struct review_facts *f, char *to)
     own->resolved_by = text_keep(&to, f->resolved_by);
     own->note = text_keep(&to, f->note);
     own->redemption = text_keep(&to, f->redemption);
+    check((size_t)(to - start) <= texts_size(f));
 }
 
 static bool facts_are_sound(const struct review_facts *f)
@@ -331,6 +337,8 @@ enum err review_open(struct review_table *t, const struct review_facts *f, struc
     t->count++;
     t->bytes += r->bytes;
     if (f->ordinal > t->ordinal_max) t->ordinal_max = f->ordinal;
+    review_check(r);
+    review_table_check(t);
     *ret = r;
     return ERR_OK;
 }
@@ -339,6 +347,7 @@ enum err review_open(struct review_table *t, const struct review_facts *f, struc
 
 void review_drop(struct review_table *t, struct review *r)
 {
+    review_check(r);
     check(r->waiters == NULL);
     struct review_subject *subject = r->subject;
     if (subject != NULL) review_same_remove(t, r);
@@ -346,9 +355,11 @@ void review_drop(struct review_table *t, struct review *r)
     if (subject != NULL) review_subject_release(t, subject);
     review_traces_remove(t, r);
     check(map_remove(&t->by_id, str_of((const char *)r->facts.id.bytes, ID_BYTES)) == r);
+    check(t->count > 0 && t->bytes >= r->bytes);
     t->count--;
     t->bytes -= r->bytes;
     review_free(r);
+    review_table_check(t);
 }
 
 bool review_make_room(struct review_table *t, size_t bytes)
@@ -358,6 +369,7 @@ bool review_make_room(struct review_table *t, size_t bytes)
         if (oldest == &t->ended.head) return false;
         review_drop(t, link_owner(oldest, struct review, ended));
     }
+    review_table_check(t);
     return true;
 }
 
@@ -377,6 +389,7 @@ uint64_t review_forget_ms(const struct review_table *t)
 
 enum err review_vote(struct review_table *t, struct review *r, const struct review_vote *v)
 {
+    review_check(r);
     size_t count = r->facts.approval_count;
     if (count == REVIEW_VOTES_MAX) return ERR_FULL;
     if (count == r->votes_room) {
@@ -397,6 +410,8 @@ enum err review_vote(struct review_table *t, struct review *r, const struct revi
     r->votes[count].by = text_keep(&to, v->by);
     r->votes[count].note = text_keep(&to, v->note);
     r->facts.approval_count++;
+    check(r->facts.approval_count <= r->votes_room);
+    review_check(r);
     return ERR_OK;
 }
 
@@ -419,6 +434,7 @@ static void resolver_keep(struct review *r, const struct review_facts *after, ch
 {
     struct review_facts *own = &r->facts;
     if (after->state == REVIEW_APPROVED) {
+        check(own->approval_count > 0);
         const struct review_vote *last = &r->votes[own->approval_count - 1];
         own->resolver = last->principal;
         own->resolver_owner = last->owner;
@@ -434,6 +450,7 @@ static void resolver_keep(struct review *r, const struct review_facts *after, ch
 
 enum err review_move(struct review_table *t, struct review *r, const struct review_facts *after)
 {
+    review_check(r);
     struct review_facts *own = &r->facts;
     if (!arrow_exists(own->state, after->state)) return ERR_CORRUPT;
     if (after->state == REVIEW_APPROVED && own->approval_count == 0) return ERR_CORRUPT;
@@ -458,6 +475,8 @@ enum err review_move(struct review_table *t, struct review *r, const struct revi
     own->redemption = text_keep(&to, after->redemption);
     state_file(t, r, subject);
     review_subject_release(t, subject);
+    review_check(r);
+    review_table_check(t);
     return ERR_OK;
 }
 
@@ -470,6 +489,7 @@ void review_end_by(struct review_table *t, struct review *r, uint64_t deadline_m
     wheel_remove(&t->wheel, &r->timer);
     *ends = deadline_ms;
     wheel_add(&t->wheel, &r->timer, *ends);
+    check(review_deadline_ms(r) == deadline_ms);
 }
 
 /* ---- traces ---- */
@@ -486,6 +506,7 @@ enum err review_trace_add(struct review_table *t, struct review *r, struct str t
     struct str ignored;
     *k = (struct review_trace){0};
     k->key = keyed(&to, trace_id, r->facts.tenant, &ignored);
+    check(k->key.size == trace_id.size + 1 + r->facts.tenant.size);
     return review_trace_file(t, r, k) ? ERR_OK : ERR_FULL;
 }
 
@@ -494,6 +515,8 @@ enum err review_trace_add(struct review_table *t, struct review *r, struct str t
 void review_waiter_add(struct review_table *t, struct review *r, struct call *c)
 {
     check(c->previous == NULL);
+    check(r->waiter_count < LIMIT_WAITERS_PER_REVIEW);
+    check(r->facts.state == REVIEW_PENDING || r->claimed);
     c->previous = &r->waiters;
     c->next = r->waiters;
     if (c->next != NULL) c->next->previous = &c->next;
@@ -501,12 +524,15 @@ void review_waiter_add(struct review_table *t, struct review *r, struct call *c)
     r->waiter_count++;
     t->waiter_count++;
     wheel_add(&t->waits, &c->timer, c->review.deadline_ms);
+    review_check(r);
 }
 
 void review_waiter_remove(struct review_table *t, struct call *c)
 {
     struct review *r = review_find(t, c->review.id);
     check(c->previous != NULL && r != NULL);
+    check(*c->previous == c);
+    check(r->waiter_count > 0 && t->waiter_count >= r->waiter_count);
     *c->previous = c->next;
     if (c->next != NULL) c->next->previous = c->previous;
     c->next = NULL;
@@ -514,4 +540,5 @@ void review_waiter_remove(struct review_table *t, struct call *c)
     r->waiter_count--;
     t->waiter_count--;
     wheel_remove(&t->waits, &c->timer);
+    review_check(r);
 }

@@ -122,6 +122,13 @@ struct review_table {
 void review_table_init(struct review_table *t, size_t count_max, size_t bytes_max);
 void review_table_fini(struct review_table *t);
 
+/* ---- invariants ---- */
+
+/* What is true of every review, subject and table between two calls. Constant time. */
+void review_check(const struct review *r);
+void review_subject_check(const struct review_subject *s);
+void review_table_check(const struct review_table *t);
+
 /* ---- finding ---- */
 
 /* NULL: there is none. */

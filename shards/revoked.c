@@ -54,6 +54,15 @@ struct revoked_log {
 
 /* ---- the log ---- */
 
+/* Under the lock. */
+static void log_check(const struct revoked_log *l)
+{
+    check((l->oldest == NULL) == (l->last == NULL));
+    check(l->last == NULL || l->last->next == NULL);
+    check(l->last == NULL ||
+          l->last->place == atomic_load_explicit(&l->newest, memory_order_relaxed));
+}
+
 struct revoked_log *revoked_log_create(unsigned readers)
 {
     check(readers > 0 && readers <= LIMIT_REACTORS);
@@ -108,6 +117,7 @@ uint64_t revoked_log_append(struct revoked_log *l, const struct effect_notice *n
         l->last->next = e;
     l->last = e;
     atomic_store_explicit(&l->newest, place, memory_order_release);
+    log_check(l);
     pthread_mutex_unlock(&l->lock);
     return place;
 }
@@ -144,6 +154,7 @@ static void free_passed(struct revoked_log *l)
         reserve_give(e);
     }
     if (l->oldest == NULL) l->last = NULL;
+    log_check(l);
 }
 
 /* ---- a view: tokens by id, actors by tenant and name ---- */
@@ -174,6 +185,14 @@ struct revoked_view {
     /* for the folded form of long names; kept, because no suspension may be missed */
     struct arena folds;
 };
+
+/* Both tables have a free place, at which every search ends. */
+static void view_check(const struct revoked_view *v)
+{
+    check(v->reader < v->log->readers);
+    check((v->token_places & (v->token_places - 1)) == 0 && v->token_count < v->token_places);
+    check((v->actor_places & (v->actor_places - 1)) == 0 && v->actor_count < v->actor_places);
+}
 
 struct revoked_view *revoked_view_create(struct revoked_log *l, unsigned reader)
 {
@@ -241,16 +260,19 @@ static void tokens_rebuild(struct revoked_view *v, uint64_t now_ms)
     for (size_t i = 0; i < places; i++)
         if (before[i].expires_ms > now_ms) *token_place(v, before[i].id) = before[i];
     free(before);
+    view_check(v);
 }
 
 static void take_token(struct revoked_view *v, const struct effect_notice *n, uint64_t now_ms)
 {
+    check(n->kind == NOTICE_TOKEN_REVOKED);
     if (n->expires_ms <= now_ms) return; /* the token has expired */
     if (crowded(v->token_count, v->token_places)) tokens_rebuild(v, now_ms);
     struct dead_token *t = token_place(v, n->token);
     if (t->expires_ms == 0) v->token_count++;
     t->id = n->token;
     t->expires_ms = n->expires_ms;
+    view_check(v);
 }
 
 /* The form that all spellings of a name have in common, valid until the next call; absent: it
@@ -312,6 +334,7 @@ static void actors_rebuild(struct revoked_view *v, uint64_t now_ms)
             *actor_place(v, a->hash, a->tenant, a->actor) = a;
     }
     free(before);
+    view_check(v);
 }
 
 static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, struct str fold,
@@ -324,6 +347,7 @@ static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, struct s
     a->actor = put(&at, n->actor);
     a->fold = put(&at, fold);
     v->actor_count++;
+    check((size_t)(at - a->bytes) == n->tenant.size + n->actor.size + fold.size);
     return a;
 }
 
@@ -332,6 +356,7 @@ static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, struct s
  * suspension yet could still mint. */
 static void take_actor(struct revoked_view *v, const struct effect_notice *n, uint64_t now_ms)
 {
+    check(n->kind == NOTICE_ACTOR_SUSPENDED || n->kind == NOTICE_ACTOR_RESUMED);
     if (crowded(v->actor_count, v->actor_places)) actors_rebuild(v, now_ms);
     char small[LIMIT_ID_CHARACTERS];
     struct str fold = fold_of(v, n->actor, small);
@@ -343,6 +368,7 @@ static void take_actor(struct revoked_view *v, const struct effect_notice *n, ui
     a->suspended = n->kind == NOTICE_ACTOR_SUSPENDED;
     a->changed_ms = now_ms;
     if (n->at_ms > a->dead_until_ms) a->dead_until_ms = n->at_ms;
+    view_check(v);
 }
 
 bool revoked_view_take(struct revoked_view *v, uint64_t now_ms)
@@ -355,6 +381,7 @@ bool revoked_view_take(struct revoked_view *v, uint64_t now_ms)
     bool last_is_there = l->oldest != NULL && l->oldest->place <= passed;
     for (const struct entry *e = last_is_there ? v->last->next : l->oldest; e != NULL;
          e = e->next) {
+        check(e->place > passed);
         v->last = e;
         if (e->notice.kind == NOTICE_TOKEN_REVOKED)
             take_token(v, &e->notice, now_ms);

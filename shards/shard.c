@@ -56,6 +56,22 @@ void shard_destroy(struct shard *s)
     free(s);
 }
 
+/* ---- invariants ---- */
+
+/* Between two calls. Constant time. */
+static void shard_check(const struct shard *s)
+{
+    check(s->index < s->count && s->count <= LIMIT_REACTORS);
+    check(s->block_count <= SHARD_BLOCKS_MAX);
+    token_table_check(&s->tokens);
+    limit_table_check(&s->limits);
+    limit_table_check(&s->shadow_limits);
+    review_table_check(&s->reviews);
+    actor_table_check(&s->actors);
+    retry_table_check(&s->retries);
+    signer_check(&s->signers);
+}
+
 /* ---- calls ---- */
 
 static void dispatch(struct shard *s, struct call *c, struct effects *e)
@@ -97,6 +113,7 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
 
 void shard_step(struct shard *s, struct call *c, struct effects *ret)
 {
+    call_check(c);
     check(call_asks_each_shard(c->kind) || shard_owns(s, c->slot));
     check(c->previous == NULL);
     effects_reset(ret);
@@ -106,10 +123,17 @@ void shard_step(struct shard *s, struct call *c, struct effects *ret)
     c->block = 0;
     dispatch(s, c, ret);
     c->answered = !ret->again && c->previous == NULL;
+    /* A change is recorded: each object of the step has the block of a record. */
+    check(s->block_count == 0 || ret->record_count > 0);
+    check(!ret->again || c->err == ERR_OK);
+    call_check(c);
+    effects_check(ret);
+    shard_check(s);
 }
 
 void shard_recorded(struct shard *s, uint64_t block)
 {
+    check(s->block_count == 0 || block > 0); /* 0 would be: it was recovered */
     for (size_t i = 0; i < s->block_count; i++) *s->blocks[i] = block;
     s->block_count = 0;
 }
@@ -145,7 +169,9 @@ static bool tick_waits(struct shard *s, uint64_t now_ms, struct effects *e)
     unsigned count = 0;
     while (count < TICK_WAITS_MAX && (due = wheel_due(&s->reviews.waits, now_ms)) != NULL) {
         struct call *c = link_owner(due, struct call, timer);
-        review_answer_waiter(s, review_find(&s->reviews, c->review.id), c, now_ms, e);
+        struct review *r = review_find(&s->reviews, c->review.id);
+        check(c->previous != NULL && r != NULL);
+        review_answer_waiter(s, r, c, now_ms, e);
         count++;
     }
     return count > 0;
@@ -156,6 +182,7 @@ static bool tick_denials(struct shard *s, uint64_t now_ms, struct chance *chance
 {
     while (!list_is_empty(&s->actors.to_deny)) {
         struct actor *a = link_owner(s->actors.to_deny.head.next, struct actor, to_deny);
+        actor_check(a);
         enum err err = actor_deny_next(s, a, now_ms, id_make(now_ms, chance), (struct str){0}, e);
         if (err != ERR_END) return err == ERR_OK;
     }
@@ -167,6 +194,7 @@ static bool tick_expiry(struct shard *s, uint64_t now_ms, struct chance *chance,
     struct wheel_entry *due;
     while ((due = wheel_due(&s->reviews.wheel, now_ms)) != NULL) {
         struct review *r = link_owner(due, struct review, timer);
+        check(!review_state_is_end(r->facts.state));
         if (review_is_overdue(r, now_ms) &&
             review_expire(s, r, now_ms, id_make(now_ms, chance), e) == ERR_OK)
             return true;
@@ -208,6 +236,9 @@ bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct 
            signer_tick(s, now_ms, chance, ret)) ||
           did;
     if (!did) *ret_next_ms = next_due(s, now_ms);
+    check(s->block_count == 0 || ret->record_count > 0);
+    effects_check(ret);
+    shard_check(s);
     return did;
 }
 
@@ -217,6 +248,7 @@ bool shard_tick_waits(struct shard *s, uint64_t now_ms, struct effects *ret, uin
     s->block_count = 0;
     bool did = tick_waits(s, now_ms, ret);
     *ret_next_ms = wheel_next_ms(&s->reviews.waits);
+    check(ret->record_count == 0);
     return did;
 }
 

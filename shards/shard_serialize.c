@@ -16,12 +16,14 @@ enum { HEAD_BYTES = 5 }; /* object, slot, size of the key */
 
 static void put_u16(struct buf *out, unsigned value)
 {
+    check(value <= UINT16_MAX);
     const char bytes[2] = {(char)value, (char)(value >> 8)};
     buf_put(out, str_of(bytes, sizeof bytes));
 }
 
 static void put_sized(struct buf *out, struct str text)
 {
+    check(text.size <= UINT32_MAX);
     put_u16(out, (unsigned)(text.size & 0xffff));
     put_u16(out, (unsigned)(text.size >> 16));
     buf_put(out, text);
@@ -94,6 +96,7 @@ static enum err apply_opened(struct shard *s, const struct delta_entry *e, struc
      * same, because it was recorded. */
     (void)review_make_room(&s->reviews, review_size(&facts));
     enum err err = review_open(&s->reviews, &facts, &r);
+    if (err == ERR_OK) review_check(r);
     return settled(err, f, "a review is opened twice, or its terms are damaged");
 }
 
@@ -119,6 +122,7 @@ static enum err apply_voted(struct shard *s, const struct delta_entry *e, struct
         return damaged(f, "a vote was cast on a review that is not pending");
     if (r->facts.approval_count == REVIEW_VOTES_MAX)
         return damaged(f, "a review has more votes than the limit allows");
+    review_check(r);
     return settled(review_vote(&s->reviews, r, &vote), f, "");
 }
 
@@ -137,6 +141,7 @@ static enum err apply_moved(struct shard *s, const struct delta_entry *e, struct
 
 static enum err apply_suspended(struct shard *s, const struct delta_entry *e, struct fault *f)
 {
+    check(shard_owns(s, e->slot));
     struct actor_facts facts;
     struct actor *a;
     if (!delta_read_suspended(e->body, &facts)) return damaged(f, "a suspension is damaged");
@@ -157,6 +162,7 @@ static enum err apply_resumed(struct shard *s, const struct delta_entry *e, stru
     if (a == NULL || a->resumed_ms > 0)
         return damaged(f, "an actor that is not suspended is resumed");
     actor_resume(&s->actors, a, at_ms);
+    actor_check(a);
     return ERR_OK;
 }
 
@@ -216,14 +222,17 @@ static void put_traces(struct buf *out, const struct review *r)
 {
     const struct review_trace *newest_first[REVIEW_TRACES_MAX];
     size_t count = 0;
-    for (const struct review_trace *k = r->traces; k != NULL; k = k->of_review)
+    for (const struct review_trace *k = r->traces; k != NULL; k = k->of_review) {
+        check(count < REVIEW_TRACES_MAX);
         if (k != &r->trace) newest_first[count++] = k;
+    }
     while (count > 0) delta_put_traced(out, r->facts.id, review_trace_id(newest_first[--count]));
 }
 
 static enum err save_review(struct buf *out, const struct review *r,
                             enum err (*put)(void *context, struct str entry), void *context)
 {
+    review_check(r);
     put_review(out, r);
     put_traces(out, r);
     return out->overflow ? ERR_FULL : put(context, buf_view(out));
@@ -270,6 +279,8 @@ static enum err save_counters(const struct shard *s, struct buf *out,
         char body[COUNTER_BYTES_MAX];
         struct buf b = buf_over(body, sizeof body);
         counter_put(&b, c);
+        check(!b.overflow && b.size >= COUNTER_NAME_BYTES);
+        check(shard_owns(s, slot_of_key(c->key)));
         size_t named = c->is_old ? SLOT_KEY_BYTES : COUNTER_NAME_BYTES;
         save_begin(out, SHARD_COUNTERS, slot_of_key(c->key), str_of(body, named));
         buf_put(out, buf_view(&b));
@@ -287,6 +298,8 @@ static enum err save_actors(const struct shard *s, struct buf *out,
     enum err err = ERR_OK;
     while (err == ERR_OK && map_next(&s->actors.by_name, &at, &key, &value)) {
         const struct actor *a = value;
+        actor_check(a);
+        check(shard_owns(s, a->slot));
         save_begin(out, SHARD_ACTORS, a->slot, a->key);
         buf_put_byte(out, a->resumed_ms > 0 ? 2 : 1);
         delta_put_suspended(out, a->slot, &a->facts);
@@ -399,6 +412,7 @@ static enum err load_review(struct shard *s, const struct shard_entry *entry, st
         review_drop(&s->reviews, r);
         return settled(err, f, "a saved review's votes or trace ids are damaged");
     }
+    review_check(r);
     return ERR_OK;
 }
 
@@ -516,6 +530,8 @@ void shard_prune(struct shard *s, uint64_t now_ms)
     review_table_prune(&s->reviews, now_ms, SIZE_MAX);
     signer_prune(&s->signers, now_ms);
     while (retry_table_prune(&s->retries, now_ms, SIZE_MAX)) continue;
+    token_table_check(&s->tokens);
+    review_table_check(&s->reviews);
 }
 
 void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens, uint64_t *ret_reviews)
@@ -529,6 +545,9 @@ void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens, ui
         struct review *r = value;
         if (review_state_is_end(r->facts.state)) continue;
         review_end_by(&s->reviews, r, now_ms);
+        review_check(r);
         ++*ret_reviews;
     }
+    check(*ret_reviews <= s->reviews.count);
+    review_table_check(&s->reviews);
 }

@@ -38,6 +38,8 @@ struct signer_table {
     uint64_t rotate_ms; /* the next one is made this long after the newest; 0: never */
 };
 
+/* Between two calls: it is within its bound, and its numbers rise. */
+void signer_check(const struct signer_table *t);
 /* The next rotation, not yet added. `salt` is chance. */
 struct signer_rotation signer_next(const struct signer_table *t, uint64_t now_ms, bool at_once,
                                    const uint8_t salt[SIGNER_SALT_BYTES]);

@@ -1,10 +1,19 @@
 /* signer_step.c - rotates signing keys, on request and by time; apply, save, load.
  *
  *   saved rotations   least (4), then a delta entry ROTATED each */
+#include "base/check.h"
 #include "shards/inside.h"
 #include "shards/save.h"
 
 /* ---- the table ---- */
+
+void signer_check(const struct signer_table *t)
+{
+    const struct signer_rotation *list = t->list;
+    check(t->count <= SIGNER_ROTATIONS_MAX);
+    check(t->count == 0 || list[t->count - 1].number > 0);
+    check(t->count < 2 || list[t->count - 2].number < list[t->count - 1].number);
+}
 
 struct signer_rotation signer_next(const struct signer_table *t, uint64_t now_ms, bool at_once,
                                    const uint8_t salt[SIGNER_SALT_BYTES])
@@ -16,6 +25,7 @@ struct signer_rotation signer_next(const struct signer_table *t, uint64_t now_ms
                                 .active_ms = at_once ? now_ms : now_ms + SIGNER_LEAD_MS,
                                 .ends_older = at_once};
     memcpy(r.salt, salt, sizeof r.salt);
+    check(t->count == 0 || r.number > t->list[t->count - 1].number);
     return r;
 }
 
@@ -28,6 +38,7 @@ bool signer_add(struct signer_table *t, const struct signer_rotation *r)
     }
     if (t->count == SIGNER_ROTATIONS_MAX) return false;
     t->list[t->count++] = *r;
+    signer_check(t);
     return true;
 }
 
@@ -46,6 +57,7 @@ void signer_prune(struct signer_table *t, uint64_t now_ms)
         t->count--;
         memmove(t->list, t->list + 1, t->count * sizeof *t->list);
     }
+    signer_check(t);
 }
 
 uint64_t signer_due_ms(const struct signer_table *t)
@@ -83,6 +95,7 @@ static struct str rotated_event(struct effects *e, const struct signer_rotation 
 static enum err rotate(struct shard *s, const struct signer_rotation *r, struct str event,
                        struct effects *e)
 {
+    check(shard_owns(s, SIGNER_SLOT));
     struct buf out = effects_buf(e, DELTA_MOST_BYTES);
     delta_put_rotated(&out, r);
     struct str delta = effects_take(e, &out, DELTA_MOST_BYTES);
@@ -134,6 +147,8 @@ enum err signer_save(const struct shard *s, struct buf *out,
 {
     const struct signer_table *t = &s->signers;
     if (t->count == 0) return ERR_OK;
+    signer_check(t);
+    check(shard_owns(s, SIGNER_SLOT));
     save_begin(out, SHARD_SIGNERS, SIGNER_SLOT, (struct str){0});
     const char least[4] = {(char)t->least, (char)(t->least >> 8), (char)(t->least >> 16),
                            (char)(t->least >> 24)};
@@ -159,6 +174,7 @@ enum err signer_load(struct shard *s, const struct shard_entry *entry, struct st
             return damaged(f);
     }
     s->signers.least = least;
+    signer_check(&s->signers);
     return err == ERR_OK && s->signers.count > 0 ? ERR_OK : damaged(f);
 }
 

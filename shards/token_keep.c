@@ -1,6 +1,7 @@
 /* token_keep.c - reads tokens from the journal and from snapshots, and saves them.
  *
  *   saved token   a delta entry MINTED, with the token's present uses and revocation */
+#include "base/check.h"
 #include "shards/inside.h"
 #include "shards/save.h"
 
@@ -35,6 +36,7 @@ enum err token_apply(struct shard *s, const struct delta_entry *e, struct fault 
     uint32_t uses;
     uint64_t at_ms;
     struct token *k;
+    check(shard_owns(s, e->slot));
     if (e->kind == DELTA_TOKEN_MINTED) return apply_minted(t, e, f);
     if (e->kind == DELTA_TOKEN_SPENT) {
         if (!delta_read_spent(e->body, &id, &uses) || slot_of_id(id) != e->slot)
@@ -64,6 +66,7 @@ enum err token_save(const struct shard *s, struct buf *out,
         token_facts_of(k, &facts);
         if (kept != NULL)
             retry = (struct retry){.given = true, .key = kept->key, .body = kept->body};
+        check(shard_owns(s, slot_of_id(k->id)));
         save_begin(out, SHARD_TOKENS, slot_of_id(k->id),
                    str_of((const char *)k->id.bytes, ID_BYTES));
         delta_put_minted(out, &facts, &retry);
@@ -75,6 +78,7 @@ enum err token_save(const struct shard *s, struct buf *out,
 enum err token_load(struct shard *s, const struct shard_entry *entry, struct str body,
                     struct fault *f)
 {
+    check(shard_owns(s, entry->slot));
     struct delta_entry e;
     enum err err;
     if (!delta_next(&body, &e, &err) || e.kind != DELTA_TOKEN_MINTED || e.slot != entry->slot ||
@@ -89,6 +93,7 @@ void token_notices(const struct shard *s,
     size_t cursor = 0;
     for (const struct token *k; (k = token_table_next(&s->tokens, &cursor)) != NULL;) {
         if (k->revoked_ms == 0) continue;
+        token_check(k);
         each(context, &(struct effect_notice){.kind = NOTICE_TOKEN_REVOKED,
                                               .token = k->id,
                                               .expires_ms = k->expires_ms,
@@ -105,5 +110,6 @@ uint64_t token_close_counted(struct shard *s, uint64_t now_ms)
         k->revoked_ms = now_ms;
         closed++;
     }
+    check(closed <= s->tokens.counted);
     return closed;
 }

@@ -21,6 +21,7 @@ static enum err show(const struct token *k, struct arena *arena, struct token_fa
 
 static enum err mint_again(const struct token *k, struct call *c, struct effects *e)
 {
+    check(token_retry_of(k) != NULL);
     effects_reveal(e, k->block);
     if (!retry_has_body(&c->mint.retry, &token_retry_of(k)->body)) return ERR_IDEMPOTENCY_MISMATCH;
     enum err err = show(k, c->arena, &c->mint.facts);
@@ -47,6 +48,7 @@ static enum err mint(struct shard *s, struct call *c, struct effects *e)
     struct token *k;
     enum err err = token_add(&s->tokens, &c->mint.facts, &c->mint.retry, &k);
     if (err != ERR_OK) return err == ERR_FULL ? ERR_OVERLOADED : err;
+    check(slot_of_id(k->id) == c->slot);
     effects_record(e, c->records[0], delta);
     shard_note_token(s, k);
     return ERR_OK;
@@ -62,11 +64,13 @@ static void spend(struct shard *s, struct call *c)
     c->token.use = TOKEN_NONE_LEFT;
     if (k->uses_max != 0 && k->uses >= k->uses_max) return;
     if (!planted("spend_after_answer")) k->uses++;
+    check(k->uses_max == 0 || k->uses <= k->uses_max);
     c->token.use = TOKEN_SPENT;
 }
 
 static void unspend(struct shard *s, struct call *c)
 {
+    check(slot_of_id(c->token.id) == c->slot);
     struct token *k = token_find(&s->tokens, c->token.id);
     if (k != NULL && k->uses > 0) k->uses--;
 }
@@ -131,9 +135,11 @@ static enum err revoke(struct shard *s, struct call *c, struct effects *e)
         struct str delta = effects_take(e, &out, DELTA_MOST_BYTES);
         if (event.size == 0 || delta.size == 0) return ERR_OVERLOADED;
         k->revoked_ms = c->now_ms;
+        check(k->revoked_ms > 0); /* 0 would be: not revoked */
         effects_record(e, event, delta);
         shard_note_token(s, k);
     }
+    token_check(k);
     effects_reveal(e, k->block);
     /* Published again: a repeated call waits for the same. */
     effects_notice(e, &(struct effect_notice){.kind = NOTICE_TOKEN_REVOKED,
@@ -166,6 +172,7 @@ static struct token_filter filter_of(const struct call *c, struct id asking)
 /* The place's digests rule out most tokens without looking at them. */
 static bool may_match(const struct order_place *p, const struct token_filter *f)
 {
+    check((f->digest & ~f->digest_mask) == 0); /* otherwise it matches no place */
     return (f->actor == 0 || f->actor == p->actor) && (p->action & f->digest_mask) == f->digest;
 }
 
@@ -179,6 +186,7 @@ static bool matches(const struct token *k, const struct call *c, const struct to
     struct token_facts f;
     if (c->now_ms >= k->expires_ms || (c->list.active_only && !is_active(k))) return false;
     if (!filter->any_key && !id_equal(filter->key, k->minter->key)) return false;
+    check(str_equal(k->minter->tenant->name, c->tenant));
     token_facts_of(k, &f);
     if (!str_is_empty(c->list.actor) && !str_equal(f.actor, c->list.actor)) return false;
     return str_is_empty(c->list.acting_for) || str_equal(f.acting_for, c->list.acting_for);
@@ -208,6 +216,7 @@ static enum err list(struct shard *s, struct call *c, struct effects *e)
         c->list.count++;
     }
     c->list.total = c->list.count;
+    check(c->list.count <= c->list.limit);
     return ERR_OK;
 }
 

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+
 _Static_assert((int)TOKEN_BUCKETS > LIMIT_TOKEN_TTL_SECONDS * 1000 / (int)TOKEN_BUCKET_MS &&
                    (int)TOKEN_BUCKETS > (int)TOKEN_RETRY_MS / (int)TOKEN_BUCKET_MS,
                "a token ends before its bucket comes round");
@@ -32,6 +34,25 @@ void token_table_fini(struct token_table *t)
     *t = (struct token_table){0};
 }
 
+/* ---- invariants ---- */
+
+void token_check(const struct token *k)
+{
+    check(k->minter != NULL && k->minter->tenant != NULL);
+    check(k->minter->count > 0);
+    check(k->retry <= TOKEN_RETRY_OVER);
+}
+
+void token_table_check(const struct token_table *t)
+{
+    check((t->capacity & (t->capacity - 1)) == 0);
+    check(t->count <= t->capacity / 4 * 3); /* a search ends at a free place */
+    check(t->counted <= t->count);
+    check(t->minters.count <= t->count); /* each has a token */
+    check(t->retries.count <= t->count);
+    check(t->bytes >= t->capacity * sizeof *t->places);
+}
+
 /* ---- by id ---- */
 
 /* The last bytes are chance that no client can choose: the engine makes the ids. */
@@ -44,6 +65,7 @@ static size_t origin_of(const struct token_table *t, struct id id)
 
 static size_t place_of(const struct token_table *t, struct id id)
 {
+    check(t->count < t->capacity);
     size_t at = origin_of(t, id);
     while (t->places[at] != NULL && !id_equal(t->places[at]->id, id))
         at = (at + 1) & (t->capacity - 1);
@@ -62,6 +84,7 @@ static bool make_place(struct token_table *t)
     struct token_table larger = {.capacity = t->capacity == 0 ? FIRST_PLACES : t->capacity * 2};
     larger.places = calloc(larger.capacity, sizeof(struct token *));
     if (larger.places == NULL) return false;
+    check(larger.capacity / 4 * 3 > t->count);
     for (size_t i = 0; i < t->capacity; i++)
         if (t->places[i] != NULL) larger.places[place_of(&larger, t->places[i]->id)] = t->places[i];
     free(t->places);
@@ -75,6 +98,7 @@ static bool make_place(struct token_table *t)
 static void place_clear(struct token_table *t, struct id id)
 {
     size_t mask = t->capacity - 1, hole = place_of(t, id);
+    check(t->places[hole] != NULL);
     for (size_t i = (hole + 1) & mask; t->places[i] != NULL; i = (i + 1) & mask) {
         size_t origin = origin_of(t, t->places[i]->id);
         if (((i - origin) & mask) < ((i - hole) & mask)) continue;
@@ -106,6 +130,7 @@ static struct str text_at(const char **at, uint16_t size)
 
 void token_facts_of(const struct token *k, struct token_facts *ret)
 {
+    token_check(k);
     const char *at = k->bytes + retry_bytes(k);
     *ret = (struct token_facts){.id = k->id,
                                 .key = k->minter->key,
@@ -192,13 +217,14 @@ static struct token_minter *minter_take(struct token_table *t, struct token_tena
 static void minter_let_go(struct token_table *t, struct token_minter *m)
 {
     if (m->count > 0) return;
-    map_remove(&t->minters, minter_name(m));
+    check(map_remove(&t->minters, minter_name(m)) == m);
     free(m);
 }
 
 static uint16_t put_text(char **at, struct str text)
 {
     if (str_is_absent(text)) return ABSENT;
+    check(text.size <= TEXT_MOST);
     memcpy(*at, text.bytes, text.size);
     *at += text.size;
     return (uint16_t)text.size;
@@ -256,6 +282,7 @@ static bool retry_put(struct token_table *t, struct token *k)
     const struct token_retry *kept = token_retry_of(k);
     if (kept == NULL) return true;
     struct token *before = token_find_retry(t, &kept->key);
+    check(before != k && (before == NULL || token_retry_of(before) != NULL));
     if (!map_put(&t->retries, str_of((const char *)kept->key.bytes, sizeof kept->key.bytes), k))
         return false;
     if (before != NULL) before->retry = TOKEN_RETRY_OVER;
@@ -268,7 +295,9 @@ static void token_put(struct token_table *t, struct token *k, struct token_minte
 {
     k->minter = m;
     m->count++;
-    t->places[place_of(t, k->id)] = k;
+    size_t at = place_of(t, k->id);
+    check(t->places[at] == NULL);
+    t->places[at] = k;
     order_put(&m->tenant->all, &t->spare,
               &(struct order_place){.ordinal = k->ordinal,
                                     .item = k,
@@ -279,11 +308,13 @@ static void token_put(struct token_table *t, struct token *k, struct token_minte
     t->counted += k->uses_max != 0;
     t->bytes += token_bytes(k);
     if (k->ordinal > t->ordinal_max) t->ordinal_max = k->ordinal;
+    token_check(k);
 }
 
 enum err token_add(struct token_table *t, const struct token_facts *f, const struct retry *retry,
                    struct token **ret)
 {
+    token_table_check(t);
     if (f->actor.size > TEXT_MOST || f->acting_for.size > TEXT_MOST || f->scope.size > TEXT_MOST ||
         f->audience.size > TEXT_MOST || str_is_empty(f->tenant))
         return ERR_OUT_OF_RANGE;
@@ -300,6 +331,7 @@ enum err token_add(struct token_table *t, const struct token_facts *f, const str
         return ERR_FULL;
     }
     token_put(t, k, m, f);
+    token_table_check(t);
     *ret = k;
     return ERR_OK;
 }
@@ -308,9 +340,12 @@ enum err token_add(struct token_table *t, const struct token_facts *f, const str
 
 static void token_drop(struct token_table *t, struct token *k)
 {
+    token_check(k);
+    check(t->count > 0 && t->bytes >= token_bytes(k));
     const struct token_retry *kept = token_retry_of(k);
     if (kept != NULL)
-        map_remove(&t->retries, str_of((const char *)kept->key.bytes, sizeof kept->key.bytes));
+        check(map_remove(&t->retries,
+                         str_of((const char *)kept->key.bytes, sizeof kept->key.bytes)) == k);
     order_remove(&k->minter->tenant->all, &t->spare, k->ordinal, k);
     place_clear(t, k->id);
     t->count--;
@@ -333,6 +368,7 @@ static bool bucket_prune(struct token_table *t, struct token **bucket, uint64_t 
         }
         if (*most == 0) return false;
         --*most;
+        token_check(k);
         *at = k->next_in_bucket;
         token_drop(t, k);
     }
@@ -352,6 +388,7 @@ bool token_table_prune(struct token_table *t, uint64_t now_ms, size_t most)
     for (; t->pruned_minute < minute; t->pruned_minute++)
         if (!bucket_prune(t, &t->buckets[t->pruned_minute % TOKEN_BUCKETS], now_ms, &left))
             return true;
+    token_table_check(t);
     return left < most;
 }
 
@@ -362,6 +399,7 @@ uint64_t token_table_next_ms(const struct token_table *t)
 
 struct token *token_table_next(const struct token_table *t, size_t *cursor)
 {
+    check(*cursor <= t->capacity);
     while (*cursor < t->capacity) {
         struct token *k = t->places[(*cursor)++];
         if (k != NULL) return k;

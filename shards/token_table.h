@@ -74,6 +74,10 @@ struct token_table {
 void token_table_init(struct token_table *t, size_t count_max);
 void token_table_fini(struct token_table *t);
 
+/* What is true of every token and of every table between two calls. */
+void token_check(const struct token *k);
+void token_table_check(const struct token_table *t);
+
 /* NULL: there is none. */
 struct token *token_find(const struct token_table *t, struct id id);
 struct token *token_find_retry(const struct token_table *t, const struct review_digest *key);

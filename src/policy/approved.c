@@ -12,6 +12,7 @@ static bool has_word(const struct str *list, size_t count, struct str word)
 static bool requirement_covers(const struct policy_requirement *r,
                                const struct policy_requirement *t)
 {
+    check(t->approvals > 0); /* none would be met by anything */
     if (r->approvals < t->approvals) return false;
     if (t->by_count == 0) return true;
     for (size_t i = 0; i < r->by_count; i++)
@@ -49,6 +50,7 @@ static bool has_vote(const struct policy_vote *list, size_t count, const struct 
 bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
                  const struct rule *rule)
 {
+    check((unsigned)kind < VOTE_KINDS && rule->document != NULL);
     const struct policy_vote vote = {
         .kind = kind, .policy_name = rule->document->name, .rule_id = rule->id};
     return has_vote(q->approved, q->approved_count, &vote) && terms_are_met(q, &rule->review);
@@ -68,4 +70,5 @@ bool limit_is_lifted(const struct evaluation *b, const struct set_rule *r)
 {
     return r->has_limit && r->rule->limit->over == VERDICT_HUMAN_REVIEW &&
            is_approved(b->request, VOTE_LIMIT, r->rule);
+    check(!r->has_limit || r->rule->limit != NULL);
 }

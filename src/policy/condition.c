@@ -40,6 +40,7 @@ static const struct condition *read_condition_at(struct reader *r, const struct 
     c->is_in_line = v->node->text_column > 0;
     c->line = v->node->line;
     c->column = c->is_in_line ? v->node->text_column + (unsigned)before : v->node->column;
+    condition_check(c);
     c->next = r->document->conditions;
     r->document->conditions = c;
     return c;
@@ -70,6 +71,7 @@ static bool is_raw(struct str text, size_t at)
 /* The position after the string that begins with the quote at `at`, or the end of the text. */
 static size_t string_end(struct str text, size_t at)
 {
+    check(at < text.size && (text.bytes[at] == '"' || text.bytes[at] == '\''));
     char quote = text.bytes[at], three[3] = {quote, quote, quote};
     bool raw = is_raw(text, at), triple = str_starts(str_skip(text, at), str_of(three, 3));
     struct str close = str_of(three, triple ? 3 : 1);
@@ -112,6 +114,8 @@ struct template_reading {
 
 static void end_literal(struct template_reading *t)
 {
+    check(t->size >= t->begin);
+    check(t->count < TEMPLATE_PARTS_MAX || t->size == t->begin);
     if (t->size > t->begin)
         t->parts[t->count++] =
             (struct template_part){.literal = str_of(t->bytes + t->begin, t->size - t->begin)};
@@ -138,8 +142,10 @@ static bool take_expression(struct template_reading *t, size_t *at)
     struct str kept = reader_copy(t->reader, str_of(rest.bytes, size));
     const struct condition *c = read_condition_at(t->reader, t->value, before, kept, false);
     if (c == NULL) return false;
+    check(t->count < TEMPLATE_PARTS_MAX);
     t->parts[t->count++] = (struct template_part){.value = c};
     *at += size + 1;
+    check(*at <= t->text.size);
     return true;
 }
 
@@ -162,6 +168,7 @@ bool read_template(struct reader *r, const struct value *v, struct str text, str
             t.bytes[t.size++] = text.bytes[i++];
         }
     }
+    check(t.size <= text.size);
     *ret_plain = str_of(t.bytes, t.size);
     *ret_parts = NULL;
     *ret_count = 0;
@@ -179,6 +186,7 @@ bool read_template(struct reader *r, const struct value *v, struct str text, str
 
 static struct json *member_new(struct evaluation *b, struct json *object, struct str key)
 {
+    check(object->type == JSON_OBJECT);
     struct json *m = arena_new(b->arena, struct json);
     if (m == NULL) {
         b->failed = true;
@@ -281,6 +289,7 @@ static struct cel_value roles_value(struct evaluation *b, bool folds)
     if (names == NULL) b->failed = true;
     for (size_t i = 0; names != NULL && i < b->set->role_count; i++)
         if (has[i]) names[count++] = b->set->role_names[i];
+    check(count <= b->set->role_count);
     return cel_of_strs(names, count);
 }
 
@@ -310,6 +319,7 @@ static bool variables_make(struct evaluation *b)
 /* The two expensive variables are made when a program reads them. */
 static bool variables_complete(struct evaluation *b, const struct cel_program *program, bool folds)
 {
+    evaluation_check(b);
     if (!variables_make(b)) return false;
     struct cel_value *v = b->variables;
     if (v[CEL_REQUEST].kind == CEL_ABSENT && cel_program_reads(program, CEL_REQUEST))
@@ -358,6 +368,7 @@ bool condition_trace(struct evaluation *b, const struct condition *c, struct cel
 
 bool condition_reads_hidden(struct evaluation *b, const struct condition *c)
 {
+    condition_check(c);
     struct cel_tracing tracing = tracing_of(b);
     return b->set->mask_count > 0 && cel_reads_hidden(&tracing, c->text);
 }
@@ -376,11 +387,13 @@ static bool may_name_masked(struct evaluation *b, const struct condition *c, str
 /* Within the rest of the decision's budget. */
 static bool run_paid(struct evaluation *b, const struct condition *c, struct cel_value *ret)
 {
+    check(b->spent[b->budget] <= DECISION_COST_MAX); /* or the rest would be endless */
     uint64_t left = DECISION_COST_MAX - b->spent[b->budget];
     struct cel_limits limits = {.cost = left < CONDITION_COST_MAX ? left : CONDITION_COST_MAX,
                                 .ret_cost_left = &left};
     *ret = (struct cel_value){.kind = CEL_ERROR, .form = CEL_FAULT_COST};
     bool good = limits.cost > 0 && cel_run(c->program, b->variables, b->arena, &limits, ret);
+    check(left <= limits.cost || limits.cost == 0);
     b->spent[b->budget] += limits.cost - left;
     if (!good && ret->form == CEL_FAULT_MEMORY && !b->arena->overflow) arena_starve(b->arena);
     b->is_unpaid |= !good && ret->form == CEL_FAULT_COST;
@@ -392,6 +405,7 @@ static bool run_paid(struct evaluation *b, const struct condition *c, struct cel
 static bool value_as(struct evaluation *b, const struct condition *c, bool folds,
                      struct cel_value *ret, struct str *ret_why)
 {
+    condition_check(c);
     if (!variables_complete(b, c->program, folds)) {
         if (ret_why != NULL) *ret_why = STR("there is not enough memory");
         return false;
@@ -431,6 +445,7 @@ static enum condition_result holds_as(struct evaluation *b, const struct conditi
     struct cel_value value;
     if (!value_as(b, c, folds, &value, ret_why)) return CONDITION_FAILED;
     if (value.kind == CEL_BOOL) return value.boolean ? CONDITION_TRUE : CONDITION_FALSE;
+    check(value.kind != CEL_ERROR);
     /* the checker lets dyn pass */
     if (ret_why != NULL) *ret_why = STR("its value is not true or false");
     return CONDITION_FAILED;
@@ -474,6 +489,7 @@ static size_t least_bytes(const struct json *v)
 static bool template_text(struct evaluation *b, const struct template *t, struct str *ret,
                           struct str *ret_why)
 {
+    check(t->count > 1);
     struct buf out;
     buf_init(&out, 256, TEMPLATE_TEXT_MAX);
     bool good = true;
@@ -536,6 +552,7 @@ static struct json *filled(struct evaluation *b, const struct rule *rule, const 
     struct json **tail = &copy->child;
     *tail = NULL;
     for (const struct json *m = v->child; m != NULL; m = m->next) {
+        check(depth > 0);
         struct json *child = filled(b, rule, m, depth - 1, ret_why);
         if (child == NULL) return NULL;
         *tail = child;
@@ -546,6 +563,7 @@ static struct json *filled(struct evaluation *b, const struct rule *rule, const 
 
 const struct json *template_args(struct evaluation *b, const struct rule *rule, struct str *ret_why)
 {
+    check(rule->decision == VERDICT_COMPUTE);
     *ret_why = STR("there is not enough memory");
     if (rule->templates == NULL) return rule->safe_args;
     const struct json *args = filled(b, rule, rule->safe_args, SAFE_ARGS_DEPTH, ret_why);
@@ -577,6 +595,7 @@ static struct json *told(struct evaluation *b, const struct rule *rule, const st
     struct json **tail = &copy->child;
     const struct json *from = args->child;
     for (const struct json *m = v->child; m != NULL; m = m->next, from = from->next) {
+        check(from != NULL); /* both have the same members */
         struct json *child = told(b, rule, m, from);
         if (child == NULL) return NULL;
         *tail = child;
@@ -588,6 +607,7 @@ static struct json *told(struct evaluation *b, const struct rule *rule, const st
 const struct json *template_told(struct evaluation *b, const struct rule *rule,
                                  const struct json *args)
 {
+    check(args != NULL && rule->safe_args != NULL);
     return told(b, rule, rule->safe_args, args);
 }
 

@@ -50,6 +50,9 @@ struct template
     const struct template *next; /* of the rule */
 };
 
+/* Of every compiled one. */
+void condition_check(const struct condition *c);
+
 /* Compiles the text into the document; NULL: problems were added at `v`. `wants_bool`: the result
  * must be a bool. */
 const struct condition *read_condition(struct reader *r, const struct value *v, struct str text,

@@ -10,6 +10,7 @@
  * assumption (unknown.c). */
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/map.h"
 #include "policy/evaluation.h"
 
@@ -62,6 +63,13 @@ void policy_counts_destroy(struct policy_counts *c)
     free(c);
 }
 
+static void counter_check(const struct counter *c)
+{
+    check(c->gone <= c->size && c->size <= c->room);
+    check(c->used.sum >= 0 && c->used.perhaps_sum >= 0);
+    check(c->size > c->gone || (c->used.count == 0 && c->used.sum == 0)); /* the window is empty */
+}
+
 /* Names the counter; "-" stands for an absent value, which all such requests share. */
 static struct str key_of(const struct policy_limit *l, struct str tenant, struct arena *arena)
 {
@@ -90,12 +98,14 @@ static void counter_slide(struct counter *c, uint64_t window_ms, uint64_t now_ms
     while (c->gone < c->size && now_ms >= window_ms &&
            c->moments[c->gone].ms <= now_ms - window_ms) {
         const struct used *gone = &c->moments[c->gone++].used;
+        check(c->used.count >= gone->count && c->used.sum >= gone->sum);
         c->used.count -= gone->count;
         c->used.perhaps_count -= gone->perhaps_count;
         c->used.sum -= gone->sum;
         c->used.perhaps_sum -= gone->perhaps_sum;
         c->used.unbounded -= gone->unbounded;
     }
+    counter_check(c);
 }
 
 /* Room for one more moment; false: memory ran out. */
@@ -113,6 +123,7 @@ static bool counter_reserve(struct counter *c)
     if (larger == NULL) return false;
     c->moments = larger;
     c->room = room;
+    check(c->size < c->room);
     return true;
 }
 
@@ -121,6 +132,7 @@ static bool counter_reserve(struct counter *c)
 /* Whatever is not known. */
 static bool is_over(const struct used *u, const struct policy_limit *l)
 {
+    check(u->sum >= 0);
     if (l->count_max != 0 && u->count >= l->count_max) return true;
     if (!l->has_max || l->amount == AMOUNT_CUT) return false;
     return l->amount < 0 || l->amount > l->amount_max - u->sum;
@@ -190,6 +202,7 @@ bool policy_count_weigh(struct policy_counts *c, struct policy_unknowns *u,
     if (counters == NULL) return false;
     for (size_t i = 0; i < count; i++) {
         const struct policy_limit *l = &ret->limits[i];
+        limit_check(l);
         struct str key = key_of(l, q->tenant, arena);
         counters[i] = str_is_absent(key) ? NULL : counter_find(c, key);
         if (counters[i] == NULL || !counter_reserve(counters[i])) return false;
@@ -205,6 +218,7 @@ bool policy_count_weigh(struct policy_counts *c, struct policy_unknowns *u,
 /* What a person let through is not bounded: a sum is cut where an int64 ends. */
 static int64_t fitting(int64_t sum, int64_t amount)
 {
+    check(sum >= 0);
     if (amount < 0) return 0;
     return amount > INT64_MAX - sum ? INT64_MAX - sum : amount;
 }
@@ -213,6 +227,7 @@ static void counter_add(struct counter *c, bool is_sure, uint64_t now_ms)
 {
     struct moment *last = c->size > c->gone ? &c->moments[c->size - 1] : NULL;
     if (last == NULL || last->ms < now_ms) {
+        check(c->size < c->room); /* counter_reserve() made room */
         last = &c->moments[c->size++];
         *last = (struct moment){.ms = now_ms};
     }
@@ -228,12 +243,14 @@ static void counter_add(struct counter *c, bool is_sure, uint64_t now_ms)
         both[i]->perhaps_sum += perhaps;
         both[i]->unbounded += !is_bounded;
     }
+    counter_check(c);
 }
 
 void policy_count_settle(struct policy_counts *all, size_t evaluations, uint64_t now_ms)
 {
     all->requests++;
     for (struct counter *c = all->at_hand; c != NULL; c = c->next) {
+        check(c->evaluations > 0 && c->evaluations <= evaluations);
         counter_add(c, c->evaluations == evaluations && !c->is_of_cut_resource, now_ms);
         c->history =
             mixed(mixed(c->history, all->requests), mixed(c->assumed, (uint64_t)c->amount));

@@ -6,6 +6,7 @@
  * does the safe call of a compute. Each rule is evaluated until one test meets it. All of it may
  * cost as much as running the tests; when that is spent, the rest of the rules is reported as not
  * known. */
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/condition.h"
 #include "policy/evaluation.h"
@@ -49,10 +50,12 @@ static uint64_t mark(const struct policy_set *set, const struct policy_request *
     for (size_t i = 0; i < set->rule_count && cost + b.spent[b.budget] <= most; i++) {
         const struct set_rule *r = &set->rules[i];
         size_t index = (size_t)(r->rule - r->rule->document->rules);
+        check(index < r->rule->document->rule_count);
         if (met[index]) continue;
         met[index] = applies(&b, r);
         cost += LOOK_COST;
     }
+    evaluation_check(&b);
     return cost + b.spent[b.budget];
 }
 
@@ -94,5 +97,6 @@ size_t policy_document_unmatched(const struct policy_document *d,
     }
     policy_set_destroy(set);
     arena_fini(&arena);
+    check(count <= d->rule_count);
     return count;
 }

@@ -198,6 +198,14 @@ struct policy_document *document_new(struct str name);
 void document_read(struct policy_document *d, const struct node *root,
                    struct policy_problems *problems);
 
+/* What is true of every loaded document, rule, selector, gate and limit. */
+void document_check(const struct policy_document *d);
+void rule_check(const struct rule *rule);
+void selector_check(const struct selector *s);
+void gate_check(const struct gate *g);
+void limit_terms_check(const struct limit_terms *t);
+void review_terms_check(const struct review_terms *t);
+
 /* Whether answers use this word in place of a rule's id ("review:pending", "token:scope"). */
 bool rule_id_is_reserved(struct str id);
 

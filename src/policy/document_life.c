@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "policy/condition.h"
 
 struct policy_document *document_new(struct str name)
@@ -18,7 +19,8 @@ struct policy_document *document_new(struct str name)
 
 struct policy_document *policy_document_share(struct policy_document *d)
 {
-    atomic_fetch_add_explicit(&d->references, 1, memory_order_relaxed);
+    size_t before = atomic_fetch_add_explicit(&d->references, 1, memory_order_relaxed);
+    check(before > 0); /* it was not freed */
     return d;
 }
 
@@ -26,7 +28,9 @@ void policy_document_release(struct policy_document *d)
 {
     if (d == NULL) return;
     /* Release what this thread did with it, acquire what the others did, before it is freed. */
-    if (atomic_fetch_sub_explicit(&d->references, 1, memory_order_acq_rel) != 1) return;
+    size_t before = atomic_fetch_sub_explicit(&d->references, 1, memory_order_acq_rel);
+    check(before > 0);
+    if (before != 1) return;
     conditions_fini(d->conditions);
     arena_fini(&d->arena);
     free(d);

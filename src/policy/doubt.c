@@ -2,6 +2,8 @@
  * habits from shells, regular expressions, SQL, .gitignore and other permission files. */
 #include "policy/doubt.h"
 
+#include "base/check.h"
+
 enum { SHOWN = 40, MEANT_MAX = 120, CHOICES_MAX = 4 };
 
 struct look {
@@ -73,6 +75,7 @@ static void put_starred(struct buf *out, struct str text)
         if (c == '*' && out->size > before && out->bytes[out->size - 1] == '*') continue;
         buf_put_byte(out, c);
     }
+    check(out->overflow || out->size - before <= text.size);
 }
 
 /* {drop,truncate}_x: "drop_x", "truncate_x". False: there are too many. */
@@ -80,6 +83,7 @@ static bool put_choices(struct buf *out, struct str text)
 {
     size_t open = str_find(text, '{'), close = str_find(text, '}'), count = 0;
     if (open >= close || close == text.size) return false;
+    check(close < text.size && open < close);
     struct str before = str_of(text.bytes, open), after = str_skip(text, close + 1),
                inner = str_of(text.bytes + open + 1, close - open - 1), one;
     if (!has(inner, ',') || has(before, '}') || has(after, '{')) return false;
@@ -107,6 +111,7 @@ static void put_unregexed(struct buf *out, struct str text)
         if (c == '*' && out->size > before && out->bytes[out->size - 1] == '*') continue;
         buf_put_byte(out, c);
     }
+    check(out->overflow || out->size - before <= text.size);
 }
 
 /* ---- checks ---- */
@@ -226,6 +231,7 @@ static bool look_bracketed(const struct look *l)
     size_t size = str_find(inner, ']');
     if (size == 0 || size == inner.size) return false;
     inner.size = size;
+    check(open + 1 + size < l->text.size);
     bool is_class = has(inner, '-') || inner.bytes[0] == '!' || inner.bytes[0] == '^';
     if (l->of == PATTERN_OF_RESOURCE && !is_class) return false;
     put_read(l);
@@ -282,6 +288,7 @@ static bool look_either(const struct look *l)
 
 bool pattern_doubt(struct str pattern, enum pattern_of of, struct buf *out)
 {
+    check(pattern.size > 0); /* the checks look at its first byte */
     static bool (*const looks[])(const struct look *) = {
         look_quoted, look_blank,  look_negated, look_regex,     look_called,
         look_braced, look_listed, look_either,  look_bracketed, look_wildcard,

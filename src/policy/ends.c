@@ -39,6 +39,8 @@ static size_t power_of_two(size_t at_least)
 
 static void put(struct ends *e, struct str piece, uint32_t value)
 {
+    check(piece.size > 0 && piece.size <= END_BYTES_MAX);
+    check(value != END_NONE);
     uint64_t hash = hash_of(piece);
     e->lengths |= (uint64_t)1 << (piece.size - 1);
     e->filter[hash & e->filter_mask] |= filter_bits(hash);
@@ -87,6 +89,7 @@ static bool next_length(struct end_walk *w)
 uint32_t end_walk_next(struct end_walk *w)
 {
     const struct ends *e = w->ends;
+    check(w->at <= w->text.size);
     while (w->slot != SIZE_MAX || next_length(w)) {
         uint32_t tag = tag_of(hash_mixed(w->hash));
         while (e->slots[w->slot].value != END_NONE) {

@@ -57,6 +57,7 @@ static const struct json *safe_args_of(struct evaluation *b, const struct rule *
 static void check_safe_call(struct evaluation *b, uint32_t key, struct result *r)
 {
     const struct rule *rule = b->set->rules[key / 2].rule;
+    check(rule->decision == VERDICT_COMPUTE);
     struct name tool;
     struct str why;
     const struct json *args = safe_args_of(b, rule, &why);
@@ -77,6 +78,7 @@ static void check_safe_call(struct evaluation *b, uint32_t key, struct result *r
     safe.approved = safe.limited = safe.broken = safe.computes =
         (struct numbers){0}; /* not of the safe call, and not in b's lists */
     evaluation_take_votes(&safe);
+    check(safe.met >= b->met);
     memcpy(b->spent, safe.spent, sizeof b->spent);
     b->met = safe.met;
     memcpy(b->exhausted, safe.exhausted, sizeof b->exhausted);
@@ -86,6 +88,7 @@ static void check_safe_call(struct evaluation *b, uint32_t key, struct result *r
             .verdict = VERDICT_DENY, .key = key, .unsafe = true, .unsafe_key = safe.votes.first[v]};
     b->failed |= safe.failed;
     b->confidence_used |= safe.confidence_used;
+    evaluation_check(b);
 }
 
 /* The other compute votes do not give the safe call. But if the expressions of one cannot be
@@ -96,6 +99,7 @@ static void check_other_computes(struct evaluation *b, uint32_t key, struct resu
     numbers_sort(&b->computes);
     for (uint32_t i = 0; i < b->computes.count && r->verdict != VERDICT_DENY; i++) {
         uint32_t number = b->computes.list[i];
+        check(b->set->rules[number].decision == VERDICT_COMPUTE);
         if (number == key / 2) continue;
         if (safe_args_of(b, b->set->rules[number].rule, &why) == NULL)
             *r = broken_compute(number * 2, why);
@@ -112,6 +116,7 @@ static struct result result_of(struct evaluation *b)
     if (compute == NO_VOTE || r.verdict == VERDICT_DENY) return r;
     check_safe_call(b, compute, &r);
     if (b->computes.count > 0) check_other_computes(b, compute, &r);
+    check(r.verdict == VERDICT_DENY || r.key != NO_VOTE); /* no vote is a deny */
     return r;
 }
 
@@ -124,6 +129,7 @@ static void result_rule(const struct policy_set *s, const struct result *r,
         return;
     }
     const struct set_rule *rule = &s->rules[r->key / 2]; /* rule->rule is not needed */
+    check(r->key / 2 < s->rule_count && rule->document < s->document_count);
     /* A compute that denies could not be evaluated, or its safe call is not permitted. */
     bool replaced =
         rule->decision == VERDICT_COMPUTE && r->verdict == VERDICT_DENY && (r->key & 1) == 0;
@@ -144,6 +150,7 @@ static struct str silence_reason(struct evaluation *b)
     struct str sentence = STR("No rule of any policy applies, so it is denied."), why;
     if (b->skipped == NO_RULE) return sentence;
     const struct rule *rule = b->set->rules[b->skipped].rule;
+    check(rule->decision == VERDICT_ALLOW && rule->when != NULL);
     b->budget = BUDGET_REST;
     if (condition_holds(b, rule->when, &why) != CONDITION_FAILED) return sentence;
     struct str parts[] = {sentence, STR(" The condition of rule "),
@@ -156,6 +163,7 @@ static struct str result_reason(struct evaluation *b, const struct result *r)
 {
     if (r->key == NO_VOTE) return silence_reason(b);
     const struct set_rule *decides = &b->set->rules[r->key / 2];
+    check(!r->unsafe || r->verdict == VERDICT_DENY);
     const struct rule *rule = decides->rule;
     struct str why;
     b->budget = BUDGET_REST; /* a lower confidence may give another reason */
@@ -190,6 +198,8 @@ static struct str result_reason(struct evaluation *b, const struct result *r)
     return r->key & 1 ? gate_reason(b, rule, r->verdict) : told_reason(decides->told);
 }
 
+static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_COMPUTE; }
+
 /* A new review covers the approved votes again. Otherwise its approval would leave these open at
  * the redemption, which would create yet another review, without an end. */
 static void outcome_reviewers(struct evaluation *b, struct policy_outcome *o)
@@ -202,6 +212,7 @@ static void outcome_reviewers(struct evaluation *b, struct policy_outcome *o)
         numbers_sort(&b->approved);
         rules = &b->approved;
     }
+    check(rules->count > 0); /* a person is asked something */
     outcome_review(b, rules, &o->review);
 }
 
@@ -209,6 +220,7 @@ static void outcome_reviewers(struct evaluation *b, struct policy_outcome *o)
 static void outcome_conditions(struct evaluation *b, const struct rule *rule,
                                struct policy_outcome *o)
 {
+    check(permits(o->verdict));
     if (b->limited.count > 0) outcome_limits(b, o);
     if (b->approved.count == 0) return;
     numbers_sort(&b->approved);
@@ -226,8 +238,6 @@ static uint64_t cost_of(const struct evaluation *b)
     return cost;
 }
 
-static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_COMPUTE; }
-
 /* The limits of a call that shadow documents would let through. Those in force are among them only if
  * no other code checks them, because nothing is permitted (or another safe call). */
 static void limits_beside_shadow(struct evaluation *w, bool is_permitted,
@@ -242,6 +252,7 @@ static void limits_beside_shadow(struct evaluation *w, bool is_permitted,
     ret->limits = kept;
     for (size_t i = 0; i < all.limit_count; i++)
         if (all.limits[i].is_shadow || !is_permitted) kept[ret->limit_count++] = all.limits[i];
+    check(ret->limit_count <= all.limit_count);
 }
 
 static void count_for_shadow(struct evaluation *w, const struct policy_outcome *limits,
@@ -303,8 +314,10 @@ static void told_would_have(struct evaluation *w, const struct result *enforced,
 static uint64_t outcome_shadow(struct evaluation *b, const struct result *enforced,
                                struct policy_outcome *o)
 {
+    check(b->set->has_shadow);
     struct arena before = arena_begin_aside(b->arena, SHADOW_BYTES_MAX);
     struct evaluation w = shadow_evaluation(b);
+    check(w.indexes[1] == NULL);
     evaluation_take_votes(&w);
     w.votes = tally_joined(&b->votes, &w.votes);
     w.indexes[0] = &b->set->enforced; /* all rules vote on safe calls */
@@ -322,6 +335,7 @@ static void lifted_limits(struct evaluation *b)
 {
     for (uint32_t i = 0; i < b->limited.count; i++) {
         uint32_t number = b->limited.list[i];
+        check(b->set->rules[number].has_limit);
         if (limit_is_lifted(b, &b->set->rules[number])) numbers_add(b, &b->approved, number);
     }
 }
@@ -329,6 +343,7 @@ static void lifted_limits(struct evaluation *b)
 /* Returns the cost of shadow documents. */
 static uint64_t decide(struct evaluation *b, struct policy_outcome *o)
 {
+    evaluation_check(b);
     evaluation_take_votes(b);
     struct result r = result_of(b);
     o->verdict = r.verdict;
@@ -383,6 +398,7 @@ static void evaluate(const struct policy_set *s, struct policy_memory *memory,
                      const struct policy_request *request, struct arena *arena,
                      const struct policy_explain *explain, struct policy_outcome *ret)
 {
+    check(s->rule_count == 0 || s->closed_rule[0] == '\0');
     struct name action, subject, resource;
     uint64_t shadow_cost = 0;
     struct evaluation b = {.set = s,
@@ -417,6 +433,7 @@ static void evaluate(const struct policy_set *s, struct policy_memory *memory,
     ret->is_unpaid = b.is_unpaid;
     ret->cost = cost_of(&b) + shadow_cost;
     if (explain != NULL) explain_rules(&b, ret, explain);
+    outcome_check(ret);
 }
 
 void policy_evaluate(const struct policy_set *s, const struct policy_request *request,

@@ -22,6 +22,7 @@ void numbers_add(struct evaluation *b, struct numbers *n, uint32_t number)
         n->list = larger;
         n->room = (uint32_t)room;
     }
+    check(n->count < n->room);
     n->list[n->count++] = number;
 }
 
@@ -52,6 +53,7 @@ static void reviewer_note(struct evaluation *b, uint32_t number)
 
 bool gate_votes(const struct evaluation *b, const struct set_rule *r, enum verdict *ret)
 {
+    check(r->gate == NULL || r->decision != VERDICT_DENY);
     const struct policy_request *q = b->request;
     if (r->gate == NULL || q->kind != SUBJECT_AGENT) return false;
     if (!q->has_confidence)
@@ -68,6 +70,7 @@ bool gate_votes(const struct evaluation *b, const struct set_rule *r, enum verdi
 /* A vote for human_review that a person has approved counts as an allow with the same number. */
 static enum verdict vote_for_review(struct evaluation *b, uint32_t number, bool gate)
 {
+    check(number < NO_VOTE / 2); /* its key is twice that */
     bool approved =
         is_approved(b->request, gate ? VOTE_GATE : VOTE_RULE, b->set->rules[number].rule);
     if (approved)
@@ -79,6 +82,7 @@ static enum verdict vote_for_review(struct evaluation *b, uint32_t number, bool 
 
 static void vote(struct evaluation *b, uint32_t number, bool gate, enum verdict v)
 {
+    check(number < b->set->rule_count);
     uint32_t key = number * 2 + gate;
     if (v == VERDICT_HUMAN_REVIEW) v = vote_for_review(b, number, gate);
     if (key < b->votes.first[v]) b->votes.first[v] = key;
@@ -122,6 +126,7 @@ static uint32_t *seen_place(const struct evaluation *b, uint32_t number)
 
 static bool seen_grow(struct evaluation *b)
 {
+    check(b->seen_mask <= UINT32_MAX / 8);
     uint32_t *old = b->seen, size = b->seen_mask + 1;
     uint32_t *larger = arena_array(b->arena, uint32_t, (size_t)size * 4);
     if (larger == NULL) return false;
@@ -145,13 +150,16 @@ static bool is_met_again(struct evaluation *b, uint32_t number)
         }
         place = seen_place(b, number);
     }
+    check(*place == 0);
     *place = number + 1;
     b->seen_count++;
+    check(b->seen_count <= b->seen_mask);
     return false;
 }
 
 static void consider(struct evaluation *b, uint32_t number)
 {
+    check(number < b->set->rule_count);
     const struct set_rule *r = &b->set->rules[number];
     __builtin_prefetch(r->told); /* it may be the winner */
     if (is_met_again(b, number)) return;
@@ -251,7 +259,11 @@ static void consider_group(struct evaluation *b, const struct group *g)
 static const struct group *group_of(const struct evaluation *b, uint32_t value)
 {
     uint32_t own = value & ~(uint32_t)VALUE_IS_OWN;
-    if ((value & VALUE_IS_OWN) == 0) return &b->index->groups[value];
+    if ((value & VALUE_IS_OWN) == 0) {
+        check(value < b->index->group_count);
+        return &b->index->groups[value];
+    }
+    check(own < b->set->rule_count);
     __builtin_prefetch(&b->set->rules[own]);
     return &b->set->own[own];
 }
@@ -280,6 +292,7 @@ static void group_visit(void *context, const uint32_t *values, size_t count)
  * each other. */
 static void consider_found(struct evaluation *b, const struct remembered *found)
 {
+    check(found->index == b->index->serial); /* another set's would decide */
     const struct policy_set *s = b->set;
     for (uint32_t i = 0; i < found->count; i++) {
         uint32_t value = found->groups[i], own = value & ~(uint32_t)VALUE_IS_OWN;
@@ -297,6 +310,7 @@ static void consider_found(struct evaluation *b, const struct remembered *found)
 
 static void consider_index(struct evaluation *b, const struct rule_index *x)
 {
+    check(x->actions != NULL);
     const struct remembered *found = remembered_find(b->memory, x, b->request->action);
     b->index = x;
     if (found != NULL) {
@@ -326,14 +340,17 @@ void evaluation_take_votes(struct evaluation *b)
     b->reviewer = b->skipped = NO_RULE;
     b->several_reviewers = false;
     consider_all(b);
+    evaluation_check(b);
 }
 
 void evaluation_collect_reviewers(struct evaluation *b)
 {
+    check(b->several_reviewers && !b->collecting);
     b->collecting = true;
     consider_all(b);
     b->collecting = false;
     numbers_sort(&b->reviewers);
+    evaluation_check(b);
 }
 
 bool tally_strictest(const struct tally *t, enum verdict *ret)

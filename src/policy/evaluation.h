@@ -76,6 +76,17 @@ struct evaluation {
     size_t role_count;
 };
 
+/* evaluation_check.c: what is true at each step of an evaluation; */
+void evaluation_check(const struct evaluation *b);
+/* of every outcome that is returned; */
+void outcome_check(const struct policy_outcome *o);
+/* of every limit of an outcome; */
+void limit_check(const struct policy_limit *l);
+/* of the terms of every human_review; */
+void terms_check(const struct policy_review *r);
+/* of the assumptions. Constant time. */
+void unknowns_check(const struct policy_unknowns *u);
+
 /* match.c: the steps of "does this rule apply", separate because explain reports each of them. */
 bool rule_matches_subject(struct evaluation *b, const struct set_rule *r);
 bool rule_matches_action(struct evaluation *b, const struct rule *rule);

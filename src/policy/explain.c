@@ -7,6 +7,7 @@
  * The nearest rule is the rule that permits this action and lacks the least. Another subject
  * counts as farther than another resource, and that as farther than a condition. Values that are
  * masked in records are masked here too. */
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/nearest.h"
 #include "policy/condition.h"
@@ -18,6 +19,7 @@ enum { PATTERNS_SHOWN = 8 };
 
 static struct str patterns_text(struct evaluation *b, const struct selector *s)
 {
+    check(s->count > 0);
     char text[512];
     struct buf out = buf_over(text, sizeof text);
     for (size_t i = 0; i < s->count && i < PATTERNS_SHOWN; i++) {
@@ -123,6 +125,7 @@ static struct str with_limit(struct evaluation *b, const struct rule *rule, stru
 static struct str with_gate_and_limit(struct evaluation *b, const struct set_rule *r,
                                       struct str why)
 {
+    check(r->rule != NULL && r->rule->decision == r->decision);
     enum verdict gate;
     if (gate_votes(b, r, &gate)) {
         struct str reason = gate_reason(b, r->rule, gate);
@@ -144,6 +147,7 @@ static struct str why_applies(struct evaluation *b, const struct set_rule *r)
 
 static struct str joined_lines(struct evaluation *b, const struct cel_trace *trace)
 {
+    check(trace->count > 0);
     struct str all = trace->lines[0];
     for (size_t i = 1; i < trace->count; i++)
         all =
@@ -158,6 +162,7 @@ static enum condition_result why_condition(struct evaluation *b, const struct ru
 {
     static const char *const results[] = {"cannot be evaluated", "is false", "is true"};
     struct str failure, text = str_cut(rule->when->text, 200);
+    check(rule->when != NULL);
     struct cel_trace trace;
     enum condition_result result = condition_holds(b, rule->when, &failure);
     if (condition_trace(b, rule->when, &trace)) {
@@ -222,6 +227,7 @@ struct nearest {
 
 static void add_against(struct nearest *n, struct str text)
 {
+    check(n->against_count <= AGAINST_SHOWN);
     if (str_is_absent(text)) return;
     if (n->against_count == AGAINST_SHOWN)
         n->against_more++;
@@ -263,6 +269,7 @@ static void note_nearest(struct evaluation *b, struct nearest *n, const struct s
     if (n->rule != NULL && n->lacks <= lacks) return;
     n->rule = r;
     n->lacks = lacks;
+    check(n->lacks <= (LACKS_WHEN | LACKS_RESOURCE | LACKS_SUBJECT));
 }
 
 /* Looks for a similar name among the actions of a rule that permits other actions. */
@@ -288,12 +295,14 @@ static size_t put_lacks(struct evaluation *b, const struct nearest *n, struct st
     if ((n->lacks & LACKS_RESOURCE) != 0) to[count++] = why_not_resource(b, rule);
     if (n->lacks != 0 && rule->when != NULL && why_condition(b, rule, &why) != CONDITION_TRUE)
         to[count++] = why;
+    check(count <= LACKS_MOST);
     return count;
 }
 
 static void tell_nearest(struct evaluation *b, struct nearest *n, const struct policy_outcome *o,
                          const struct policy_explain *explain)
 {
+    check(o->verdict != VERDICT_ALLOW);
     struct str lacks[LACKS_MOST];
     struct policy_nearest told = {.lacks = lacks, .against = n->against};
     if (n->rule == NULL) {
@@ -311,6 +320,7 @@ static void tell_nearest(struct evaluation *b, struct nearest *n, const struct p
     if (strcmp(o->rule, "token:scope") == 0 || is_unsafe || is_over) add_against(n, o->reason);
     if (n->against_more > 0)
         n->against[n->against_count++] = arena_printf(b->arena, "and %zu more", n->against_more);
+    check(n->against_count <= AGAINST_SHOWN + 1);
     told.against_count = n->against_count;
     for (size_t i = 0; i < told.lack_count; i++)
         if (str_is_absent(lacks[i])) lacks[i] = STR("there was not enough memory to say what");
@@ -352,6 +362,7 @@ static void consider_shadow(const struct evaluation *b, struct evaluation *budge
                             const struct set_rule *r, struct policy_considered *c,
                             const struct policy_explain *explain)
 {
+    check(r->shadow);
     struct nearest none = {0};
     struct arena before = arena_begin_aside(b->arena, LIMIT_REQUEST_ARENA_BYTES);
     struct evaluation w = *b;
@@ -365,11 +376,14 @@ static void consider_shadow(const struct evaluation *b, struct evaluation *budge
     memcpy(budget->spent, w.spent, sizeof w.spent);
     memcpy(budget->exhausted, w.exhausted, sizeof w.exhausted);
     arena_end_aside(b->arena, &before);
+    evaluation_check(budget);
 }
 
 void explain_rules(struct evaluation *b, const struct policy_outcome *o,
                    const struct policy_explain *explain)
 {
+    evaluation_check(b);
+    outcome_check(o);
     struct nearest nearest = {0};
     b->trace_runs = CEL_TRACE_RUNS_MAX;
     b->budget = BUDGET_VOTES;

@@ -1,6 +1,8 @@
 /* glob.c - compiling patterns, preparing names, matching one with the other. */
 #include "policy/glob.h"
 
+#include "base/check.h"
+
 /* All but [A-Za-z0-9._:/@+-]. */
 static const bool odd_bytes[256] = {
     [0 ... '*'] = true,   [','] = true, [';' ... '?'] = true,
@@ -39,6 +41,7 @@ bool glob_compile(struct arena *arena, struct str written, bool folds, struct gl
     text[size] = '\0';
     *ret = (struct glob){.written = written, .text = str_of(text, size)};
     ret->kind = glob_kind_of(ret->text);
+    check(size <= written.size);
     return true;
 }
 
@@ -86,6 +89,12 @@ static inline uint64_t odd_of(uint64_t word)
     return ~plain & HIGHS;
 }
 
+void name_check(const struct name *n)
+{
+    check(n->folded.size == n->text.size && n->reversed.size == n->text.size);
+    check(n->folded.bytes[n->folded.size] == '\0'); /* whole words are read */
+}
+
 bool name_prepare(struct name *n, struct str text, struct arena *arena)
 {
     size_t size = text.size;
@@ -117,6 +126,7 @@ bool name_prepare(struct name *n, struct str text, struct arena *arena)
     n->odd = odd != 0;
     n->has_capitals = capitals != 0;
     n->hash = hash_end(hash);
+    name_check(n);
     return true;
 }
 
@@ -128,6 +138,7 @@ static bool ends_with(struct str text, struct str end)
 
 bool glob_match_text(enum glob_kind kind, struct str literal, struct str text)
 {
+    check(literal.size > 0 || kind == GLOB_EXACT);
     switch (kind) {
     case GLOB_EXACT: return str_equal(literal, text);
     case GLOB_ANY: return true;

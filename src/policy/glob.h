@@ -48,6 +48,9 @@ struct name {
 /* False: the arena is full. `n` must not move afterwards. */
 bool name_prepare(struct name *n, struct str text, struct arena *arena);
 
+/* A prepared name: its forms are of one length. */
+void name_check(const struct name *n);
+
 /* One literal text with its kind against one text, byte by byte. */
 bool glob_match_text(enum glob_kind kind, struct str literal, struct str text);
 

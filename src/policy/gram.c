@@ -1,6 +1,8 @@
 /* gram.c - hash tables of grams with a Bloom filter in front. */
 #include "policy/gram.h"
 
+#include "base/check.h"
+
 uint64_t gram_at(const char *bytes, size_t size)
 {
     uint64_t gram = 0;
@@ -46,6 +48,8 @@ static bool gram_table_init(struct gram_table *t, struct arena *arena, size_t co
 
 static void gram_table_put(struct gram_table *t, uint64_t gram, uint32_t value)
 {
+    check(t->count < t->mask); /* a search ends at a free place */
+    check(value != GRAM_NONE);
     uint64_t hash = hash_of(gram);
     t->filter[hash >> 20 & t->filter_mask] |= filter_bits(hash);
     size_t at = hash & t->mask;
@@ -61,6 +65,7 @@ bool grams_build(struct grams *g, struct arena *arena, const struct gram_key *ke
     for (size_t i = 0; i < count; i++)
         for (size_t table = 0; table < GRAM_SIZES; table++)
             counts[table] += keys[i].size == gram_size(table);
+    check(counts[0] + counts[1] + counts[2] + counts[3] == count);
     for (size_t table = 0; table < GRAM_SIZES; table++) {
         if (counts[table] == 0) continue;
         if (!gram_table_init(&g->tables[table], arena, counts[table])) return false;

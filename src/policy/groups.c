@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/check.h"
+
 /* Zeroed memory that begins at the start of a cache line. */
 void *arena_lines(struct arena *arena, size_t size)
 {
@@ -28,6 +30,7 @@ static void group_pattern(struct group *g, struct str pattern)
 static struct group *group_new(struct policy_set *s, struct rule_index *x, uint32_t first_rule,
                                bool alone, uint32_t *ret_value)
 {
+    check(first_rule < s->rule_count);
     struct group *own = &s->own[first_rule];
     if (alone && own->count == 0) {
         *ret_value = first_rule | VALUE_IS_OWN;
@@ -46,6 +49,7 @@ static bool make_groups(struct policy_set *s, struct rule_index *x, const struct
     if (rules == NULL || x->groups == NULL) return false;
     for (size_t i = 0, n = 0, run; i < f->count; i += run, n++) {
         run = filings_run(f, i);
+        check(n < runs);
         uint32_t count = (uint32_t)filings_rules(f, i, run, rules + i);
         struct group *g = group_new(s, x, rules[i], count == 1, &entries[n].value);
         g->rules = rules + i;
@@ -53,9 +57,11 @@ static bool make_groups(struct policy_set *s, struct rule_index *x, const struct
         g->first_rule = rules[i];
         group_pattern(g, f->list[i].pattern);
         entries[n].pattern = g->pattern;
-        if (g->count <= GROUP_INDEX_AT) continue;
-        g->subjects = subjects_build(s, g->rules, g->count);
-        if (g->subjects == NULL) return false;
+        if (g->count > GROUP_INDEX_AT) {
+            g->subjects = subjects_build(s, g->rules, g->count);
+            if (g->subjects == NULL) return false;
+        }
+        group_check(s, g);
     }
     return true;
 }
@@ -67,6 +73,7 @@ static bool index_groups(struct policy_set *s, struct rule_index *x, const struc
     struct index_entry *entries = calloc(runs + 1, sizeof *entries);
     if (entries != NULL && make_groups(s, x, f, entries, runs))
         x->actions = index_build(&s->arena, entries, runs);
+    check(x->actions == NULL || x->group_count <= runs);
     free(entries);
     return x->actions != NULL;
 }
@@ -91,6 +98,7 @@ static bool build_both(struct policy_set *s)
     size_t enforced = 0, shadow = s->rule_count;
     for (size_t i = 0; rules != NULL && i < s->rule_count; i++)
         rules[s->rules[i].shadow ? --shadow : enforced++] = (uint32_t)i;
+    check(rules == NULL || enforced == shadow); /* they met: each rule is in one of them */
     bool built = rules != NULL && build_index(s, &s->enforced, rules, enforced) &&
                  build_index(s, &s->shadow, rules + shadow, s->rule_count - shadow);
     free(rules);

@@ -27,6 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/check.h"
 #include "base/map.h"
 #include "policy/document.h"
 
@@ -62,6 +63,7 @@ static bool is_nothing(const struct node *n) { return n == NULL || n->json.type 
 
 static void complain_of(struct import *im, const struct node *n, const char *what)
 {
+    check(n != NULL);
     struct place at = {.key = n->json.key};
     if (!n->bad)
         problem_add(im->problems, str_is_absent(at.key) ? NULL : &at, n->line, n->column, "%s",
@@ -209,6 +211,7 @@ struct names {
 static void names_add(struct import *im, struct names *names, struct str name,
                       const struct node *at)
 {
+    check(names->count <= NAMES_MAX && name.size > 0);
     for (size_t i = 0; i < names->count; i++)
         if (str_equal(names->list[i], name)) return;
     if (names->count < NAMES_MAX)
@@ -225,6 +228,7 @@ static void names_add_all(struct import *im, struct names *names, const struct n
 
 static void put_actions(struct import *im, const struct names *names)
 {
+    check(names->count > 0);
     struct buf *out = im->out;
     bool is_short = names->count <= SHORT_LIST;
     buf_put_literal(out, "    actions:");
@@ -244,6 +248,7 @@ static struct str id_new(struct import *im, struct str base, const char *suffix)
     char clean[BASE_MAX];
     if (base.size == 0) base = STR("unnamed");
     size_t size = base.size < BASE_MAX ? base.size : BASE_MAX;
+    check(size > 0 && size <= BASE_MAX);
     for (size_t i = 0; i < size; i++)
         clean[i] = str_is_name(str_skip(str_of(base.bytes, i + 1), i)) ? base.bytes[i] : '_';
     for (unsigned number = 1;; number++) {
@@ -258,6 +263,7 @@ static struct str id_new(struct import *im, struct str base, const char *suffix)
 
 static void open_rule(struct import *im, struct str id)
 {
+    check(id.size > 0);
     im->rules++;
     buf_put_literal(im->out, "  - id: ");
     put_name(im->out, id);
@@ -348,6 +354,7 @@ static void read_constraint(struct import *im, const struct node *n, struct cons
         return;
     }
     /* If a constraint is given twice, the stricter one holds. */
+    check(number >= 0);
     if (!t->given || (is_amount ? number < t->at : number > t->at)) t->at = number;
     t->given = true;
 }
@@ -384,6 +391,7 @@ static void put_gate(struct import *im, const struct constraints *c)
     if (deny_below > review_at) review_at = deny_below;
     if (ask_below > allow_at) allow_at = ask_below;
     if (review_at > allow_at) allow_at = review_at;
+    check(review_at <= allow_at && allow_at <= 1);
     buf_put_literal(im->out, "    confidence: {allow_at: ");
     json_put_number(im->out, allow_at);
     buf_put_literal(im->out, ", review_at: ");
@@ -411,6 +419,7 @@ static void put_refund_rule(struct import *im, struct str agent, const struct co
 
 static void put_safe_call(struct import *im, const struct node *from)
 {
+    check(is_text(node_get(from, "safe_tool")));
     const struct node *args = want(im, from, "safe_args", JSON_OBJECT);
     buf_put_literal(im->out, "    compute:\n      tool: ");
     put_name(im->out, node_get(from, "safe_tool")->json.string);
@@ -449,6 +458,7 @@ static void put_agent_compute(struct import *im, struct str agent, const struct 
 static void put_agent_denies(struct import *im, struct str agent, const struct node *scope,
                              const struct node *role)
 {
+    check(agent.size > 0);
     struct names names = {.count = 0};
     names_add_all(im, &names, want_names(im, scope, "deny"));
     if (is_map(role)) names_add_all(im, &names, want_names(im, role, "deny"));
@@ -537,6 +547,7 @@ static void put_agent(struct import *im, const struct node *scope)
 static void put_role_rule(struct import *im, const struct node *role, struct str name,
                           const char *key)
 {
+    check(is_map(role));
     struct names names = {.count = 0};
     char suffix[16];
     names_add_all(im, &names, want_names(im, role, key));
@@ -640,6 +651,7 @@ static void put_role_hint(struct import *im, const struct node *roles)
 static void put_each(struct import *im, const struct node *all,
                      void (*put)(struct import *im, const struct node *one))
 {
+    check(im->origins != NULL);
     for (const struct node *n = all == NULL ? NULL : node_first(all); n != NULL; n = node_next(n)) {
         im->origins[im->origins_count++] = (struct origin){.node = n, .offset = im->out->size};
         put(im, n);
@@ -664,6 +676,7 @@ static void put_document(struct import *im)
     put_each(im, rules, put_rule);
     put_each(im, scopes, put_agent);
     put_each(im, roles, put_role);
+    check(im->origins_count == count);
     if (im->rules == 0 && im->problems->count == 0)
         problem_add(im->problems, NULL, 1, 1,
                     "there is nothing in it that could become a rule (roles, agent_scopes, rules)");
@@ -686,6 +699,7 @@ static const struct node *origin_of(const struct import *im, unsigned line)
  * position in the file, because the invalid document is not printed. */
 static enum err check_result(struct import *im)
 {
+    check(im->problems->count == 0);
     struct policy_problems wrong;
     struct policy_document *d = NULL;
     enum err e = policy_load(STR("imported"), buf_view(im->out), &d, &wrong);

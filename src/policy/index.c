@@ -72,6 +72,7 @@ typedef void piece_visit(void *context, enum anchor_kind kind, struct str piece)
 static void pieces(struct str pattern, piece_visit *visit, void *context)
 {
     size_t first = str_find(pattern, '*'), last = pattern.size;
+    check(first < last); /* it has a star */
     while (pattern.bytes[last - 1] != '*') last--;
     if (first > 0) visit(context, ANCHOR_PREFIX, str_of(pattern.bytes, first));
     if (last < pattern.size) visit(context, ANCHOR_SUFFIX, str_skip(pattern, last));
@@ -137,6 +138,7 @@ static struct anchor anchor_of(const struct counters *c, const struct index_entr
     if (has_choice(pattern)) {
         struct choice choice = {.counters = c};
         pieces(pattern, piece_choose, &choice);
+        check(!str_is_absent(choice.best.piece));
         a = choice.best;
         a.value = e->value;
     } else if (star == pattern.size - 1) { /* also "*" itself, with an empty beginning */
@@ -149,6 +151,7 @@ static struct anchor anchor_of(const struct counters *c, const struct index_entr
     if (a.kind == ANCHOR_PREFIX && a.piece.size > END_BYTES_MAX) a.piece.size = END_BYTES_MAX;
     if (a.kind == ANCHOR_SUFFIX && a.piece.size > END_BYTES_MAX)
         a.piece = str_skip(a.piece, a.piece.size - END_BYTES_MAX);
+    check(a.kind == ANCHOR_EXACT || a.piece.size <= END_BYTES_MAX);
     return a;
 }
 
@@ -193,6 +196,7 @@ static size_t lists_make(struct index *x, struct anchor *anchors, size_t count)
         bool one = x->lists[i].count == 1 && anchors[i].value < one_value - 1;
         anchors[i].value = one ? anchors[i].value | one_value : (uint32_t)i;
     }
+    check(lists <= count);
     return lists;
 }
 
@@ -225,6 +229,7 @@ static bool ends_file(struct ends *e, struct arena *arena, const struct anchor *
     if (keys == NULL) return false;
     for (size_t i = 0; i < count; i++)
         keys[i] = (struct end_key){.bytes = anchors[i].piece, .value = anchors[i].value};
+    check(count == 0 || anchors[0].kind == anchors[count - 1].kind);
     bool built = ends_build(e, arena, keys, count);
     free(keys);
     return built;
@@ -240,6 +245,7 @@ static bool gram_file(struct index *x, struct arena *arena, const struct anchor 
         keys[i].size = (uint32_t)anchors[i].piece.size;
         keys[i].bytes = gram_at(anchors[i].piece.bytes, anchors[i].piece.size);
         keys[i].value = anchors[i].value;
+        check(keys[i].size == gram_for(keys[i].size));
     }
     bool built = grams_build(&x->grams, arena, keys, count);
     free(keys);
@@ -255,6 +261,7 @@ static bool file_all(struct index *x, struct arena *arena, const struct anchor *
         while (i < count && (size_t)anchors[i].kind == kind) i++;
         ends[kind + 1] = i;
     }
+    check(ends[ANCHOR_GRAM + 1] == count); /* each anchor is in one of the four runs */
     return exact_file(x, arena, anchors, ends[1]) &&
            ends_file(&x->prefixes, arena, anchors + ends[1], ends[2] - ends[1]) &&
            ends_file(&x->suffixes, arena, anchors + ends[2], ends[3] - ends[2]) &&
@@ -298,6 +305,7 @@ static void visit_list(const struct index *x, uint32_t list, index_visit *visit,
 static void lookup_exact(const struct index *x, const struct name *n, index_visit *visit,
                          void *context)
 {
+    check(n->folded.size == n->text.size);
     for (size_t at = n->hash & x->exact_mask; x->exact[at].list != no_list;
          at = (at + 1) & x->exact_mask) {
         if (x->exact[at].tag == (uint32_t)(n->hash >> 32))
@@ -326,6 +334,7 @@ static bool is_proposed_again(struct gram_lists *all, uint32_t list)
     for (size_t i = 0; i < all->count; i++)
         if (all->list[i] == list) return true;
     if (all->count < GRAM_LISTS) all->list[all->count++] = list;
+    check(all->count <= GRAM_LISTS);
     return false;
 }
 

@@ -36,6 +36,7 @@ static bool is_amount(double number)
 /* From near_bound on a double has at most 19 fractional bits, and this computation is exact. */
 static int64_t far_amount(double number, bool up)
 {
+    check(number >= near_bound && is_amount(number));
     int64_t whole = (int64_t)number;
     double rest = (number - (double)whole) * AMOUNT_SCALE;
     int64_t millionths = (int64_t)rest;
@@ -80,6 +81,7 @@ static int64_t amount_of_value(struct evaluation *b, const struct limit_terms *t
         if (exactly < 0 || exactly > amount) amount = exactly;
     }
     b->budget = budget;
+    check(amount >= -1 && amount <= AMOUNT_MAX);
     return amount;
 }
 
@@ -129,6 +131,7 @@ static struct str counted_for(struct evaluation *b, enum limit_per per)
 
 static struct policy_limit limit_of(struct evaluation *b, const struct set_rule *r)
 {
+    check(r->has_limit && r->rule->limit != NULL);
     const struct limit_terms *t = r->rule->limit;
     struct policy_limit l = {.policy_name = r->rule->document->name,
                              .rule_id = r->rule->id,
@@ -145,6 +148,7 @@ static struct policy_limit limit_of(struct evaluation *b, const struct set_rule 
                              .terms = t};
     l.is_of_cut_resource = t->per == PER_RESOURCE && unknown_is_resource_cut(b->request);
     if (t->has_max) l.amount = unknown_is_sum_cut(b, t) ? AMOUNT_CUT : limit_amount(b, t);
+    limit_check(&l);
     return l;
 }
 
@@ -171,6 +175,7 @@ void outcome_limits(struct evaluation *b, struct policy_outcome *o)
         if (limit_is_lifted(b, r)) limits[at].over = VERDICT_ALLOW;
         at++;
     }
+    check(at == count); /* all or none */
     o->limits = limits;
     o->limit_count = count;
 }
@@ -179,6 +184,7 @@ void outcome_limits(struct evaluation *b, struct policy_outcome *o)
 
 static struct str over_reason(const struct policy_limit *l, struct arena *arena)
 {
+    check(l->over != VERDICT_ALLOW);
     const struct limit_terms *t = l->terms;
     if (l->has_max && l->amount < 0)
         return arena_printf(arena,
@@ -209,6 +215,7 @@ void policy_over_limit(const struct policy_limit *l, struct arena *arena,
                        struct policy_outcome *ret)
 {
     check(ret->verdict == VERDICT_ALLOW || ret->verdict == VERDICT_COMPUTE);
+    limit_check(l);
     if (l->over == VERDICT_ALLOW) return;
     struct policy_outcome o = {.verdict = l->over,
                                .reason = over_reason(l, arena),
@@ -226,10 +233,13 @@ void policy_over_limit(const struct policy_limit *l, struct arena *arena,
     }
     *ret = o;
     if (full) outcome_failed(ret);
+    outcome_check(ret);
 }
 
 void policy_over_shadow_limit(const struct policy_limit *l, struct policy_outcome *ret)
 {
+    limit_check(l);
+    check(l->is_shadow);
     ret->shadow_limit_count = 0;
     ret->has_would_have = l->over != ret->verdict;
     ret->would_have = l->over;
@@ -239,6 +249,7 @@ void policy_over_shadow_limit(const struct policy_limit *l, struct policy_outcom
 
 const struct policy_limit *limit_over_by_itself(const struct policy_outcome *o)
 {
+    check(o->limits != NULL || o->limit_count == 0);
     for (size_t i = 0; i < o->limit_count; i++) {
         const struct policy_limit *l = &o->limits[i];
         if (l->over == VERDICT_ALLOW || !l->has_max) continue;
@@ -255,6 +266,7 @@ void policy_set_limits(const struct policy_set *s,
     for (size_t i = 0; i < s->rule_count; i++) {
         const struct rule *rule = s->rules[i].rule;
         if (!s->rules[i].has_limit || s->rules[i].shadow) continue;
+        check(rule->limit != NULL);
         each(context, rule->document->name, rule->id, rule->limit->per, rule->limit->window_ms);
     }
 }

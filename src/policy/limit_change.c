@@ -40,6 +40,7 @@ static void put_duration(struct buf *out, uint64_t ms)
 static void warn(struct policy_problems *ret, const struct rule *rule, struct str text)
 {
     size_t index = (size_t)(rule - rule->document->rules);
+    check(index < rule->document->rule_count);
     struct place rules = {.key = STR("rules")}, at = {.parent = &rules, .index = index},
                  limit = {.parent = &at, .key = STR("limit")};
     problem_add(ret, &limit, rule->line, rule->column, "%.*s", STR_FORMAT(text));
@@ -49,6 +50,7 @@ static void warn(struct policy_problems *ret, const struct rule *rule, struct st
 static void tell_longer(struct policy_problems *ret, const struct rule *rule, uint64_t was_ms,
                         uint64_t now_ms)
 {
+    check(rule->limit->window_ms > was_ms);
     char text[160], time[TIME_TEXT];
     struct buf out = buf_over(text, sizeof text);
     uint64_t longer_ms = rule->limit->window_ms - was_ms;
@@ -80,6 +82,7 @@ static const struct rule *limit_that_went(const struct policy_document *before,
 static void tell_rule(const struct policy_document *before, const struct rule *rule,
                       uint64_t now_ms, struct policy_problems *ret)
 {
+    check(rule->limit != NULL);
     char text[240];
     struct buf out = buf_over(text, sizeof text);
     const struct rule *was = limited_rule(before, rule->id);

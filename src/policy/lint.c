@@ -4,6 +4,7 @@
  * or about words without effect. */
 #include <stdio.h>
 
+#include "base/check.h"
 #include "cel/lint.h"
 #include "policy/condition.h"
 
@@ -13,6 +14,7 @@ static void warn_there(struct policy_problems *problems, const struct policy_doc
                        const struct rule *rule, const char *member, unsigned line, unsigned column,
                        const char *message)
 {
+    check(rule >= d->rules && rule < d->rules + d->rule_count);
     struct place item = {.parent = &rules_place, .index = (size_t)(rule - d->rules)};
     struct place at = {.parent = &item, .key = str_from(member)};
     problem_add(problems, member == NULL ? &item : &at, line, column, "%s", message);
@@ -28,6 +30,8 @@ static void warn_of_glob(struct policy_problems *problems, const struct policy_d
                          const struct rule *rule, const char *member, const struct glob_place *g,
                          const char *message)
 {
+    check(rule >= d->rules && rule < d->rules + d->rule_count);
+    check(g->line > 0);
     struct place item = {.parent = &rules_place, .index = (size_t)(rule - d->rules)},
                  list = {.parent = &item, .key = str_from(member)},
                  at = {.parent = &list, .index = g->index};
@@ -86,8 +90,11 @@ static void lint_subjects(const struct policy_document *d, const struct rule *ru
 /* Patterns that mean something else than they seem to. */
 static void lint_doubts(const struct policy_document *d, struct policy_problems *ret)
 {
-    for (const struct doubt *doubt = d->doubts; doubt != NULL; doubt = doubt->next)
+    for (const struct doubt *doubt = d->doubts; doubt != NULL; doubt = doubt->next) {
+        check(ret->count < POLICY_PROBLEMS_MAX);
         ret->list[ret->count++] = doubt->problem;
+    }
+    check(ret->count <= d->doubt_count);
     ret->more = d->doubt_count - ret->count;
 }
 
@@ -184,6 +191,7 @@ static void lint_safe_calls(const struct policy_document *d, struct policy_probl
         for (size_t k = 0; k < d->rule_count && looked_at < LOOKED_AT_MOST; k++, looked_at++) {
             const struct rule *rule = &d->rules[k];
             if (rule->decision != VERDICT_COMPUTE) continue;
+            check(rule->safe_tool.size > 0);
             bool denied = false;
             for (size_t g = 0; g < deny->actions.count && !denied; g++) {
                 denied = str_glob(deny->actions.globs[g].text, rule->safe_tool, true);
@@ -214,6 +222,7 @@ struct expression {
 /* In columns of the document, if the document has the expression exactly as it was read. */
 static void warn_at(const struct expression *e, const struct cel_remark *r, const char *more)
 {
+    check(e->condition != NULL && r->line > 0);
     const struct condition *c = e->condition;
     bool is_in_line = r->line == 1 && c->is_in_line;
     char message[320];
@@ -268,6 +277,7 @@ static void tell_demand(const struct expression *e, const struct cel_remark *r)
                                                             [CEL_ROLES] = "roles"};
     struct cel_remark told = *r;
     if (can_be(e->rule, r->variable, r->wanted)) return;
+    check(r->variable < CEL_POLICY_VARIABLES && names[r->variable] != NULL);
     int shown = r->wanted.size > 60 ? 60 : (int)r->wanted.size;
     snprintf(told.message, sizeof told.message,
              "can never be true: the rule's selectors leave no %s \"%.*s\"", names[r->variable],

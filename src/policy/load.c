@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/set.h"
 
@@ -29,6 +30,7 @@ static void keep_unpaid(struct test_report *t, const struct policy_test_result *
 static void report_test(void *context, const struct policy_test_result *r)
 {
     struct test_report *t = context;
+    check(r->index < t->document->test_count);
     if (r->passed) return;
     if (r->is_unpaid) {
         keep_unpaid(t, r);
@@ -70,10 +72,12 @@ static enum err load_named(struct str name, struct str text, bool tested,
     enum err err = load(d, text, tested, problems);
     if (err == ERR_FULL) problems->count = 0; /* a partly read document gives no result */
     problems_sort(problems);
+    check((err == ERR_INVALID_POLICY) == (problems->count > 0));
     if (err != ERR_OK) {
         policy_document_release(d);
         return err;
     }
+    document_check(d);
     *ret = d;
     return ERR_OK;
 }
@@ -128,6 +132,7 @@ static void run_given(const struct policy_set *set, const struct policy_given *g
     struct policy_outcome outcome;
     const struct policy_request *q = &given->request;
     policy_evaluate(set, q, arena, NULL, &outcome);
+    check(run->counts != NULL && given->times > 0);
     run->given += given->times;
     run->cost += outcome.cost;
     for (unsigned i = 0; i < given->times && !run->full; i++) {
@@ -145,6 +150,7 @@ static void run_given(const struct policy_set *set, const struct policy_given *g
 static bool evaluate_test(const struct policy_set *set, const struct policy_test *test,
                           struct arena *arena, struct given_run *run, struct policy_outcome *ret)
 {
+    check(test->counts || test->given_count == 0);
     if (test->counts && (run->counts = policy_counts_create()) == NULL) return false;
     for (size_t i = 0; i < test->given_count && run->cost <= LIMIT_POLICY_TESTS_STEPS; i++) {
         run_given(set, &test->given[i], arena, run);
@@ -165,6 +171,7 @@ static uint64_t run_test(const struct policy_set *set, const struct policy_test 
     struct given_run run = {0};
     const struct policy_request *q = &test->request;
     bool is_whole = evaluate_test(set, test, arena, &run, &outcome);
+    check(run.counted <= run.given);
     r->line = test->line;
     r->column = test->column;
     snprintf(r->about, sizeof r->about, "%.*s by %.*s", STR_FORMAT(q->action),

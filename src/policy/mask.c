@@ -5,6 +5,7 @@
  * shadow documents included, because hiding more is safe. mask.h describes the algorithm. */
 #include "policy/mask.h"
 
+#include "base/check.h"
 #include "base/map.h"
 #include "spelling/spelling.h"
 
@@ -38,6 +39,8 @@ static const struct str root_names[MASK_ROOTS] = {
 
 static enum mask_root root_of(struct str name)
 {
+    check(str_equal(name, root_names[MASK_ARGS]) || str_equal(name, root_names[MASK_CONTEXT]) ||
+          str_equal(name, root_names[MASK_RESOURCE]));
     return str_equal(name, root_names[MASK_ARGS])      ? MASK_ARGS
            : str_equal(name, root_names[MASK_CONTEXT]) ? MASK_CONTEXT
                                                        : MASK_RESOURCE;
@@ -62,6 +65,7 @@ static inline bool is_simple(struct str name)
  * the same in either case. */
 static inline uint64_t name_bits(struct str name)
 {
+    check(name.size > 0);
     const unsigned char *bytes = (const unsigned char *)name.bytes;
     uint64_t mixed = (bytes[0] | 0x20u) | (uint64_t)(bytes[name.size - 1] | 0x20u) << 8 |
                      (uint64_t)(bytes[name.size / 2] | 0x20u) << 16 | (uint64_t)name.size << 24;
@@ -99,6 +103,7 @@ static uint32_t child_named(const struct mask_tree *t, uint32_t parent, uint64_t
 
 static uint32_t node_new(struct mask_tree *t)
 {
+    check(t->count <= t->slot_mask / 2); /* a search ends at a free place */
     t->nodes[t->count] = (struct mask_node){0};
     return t->count++;
 }
@@ -114,6 +119,7 @@ static uint32_t child_make(struct mask_tree *t, uint32_t parent, struct str name
     t->nodes[node].parent = parent;
     t->nodes[node].hash = hash;
     t->nodes[node].next = from->first_child;
+    check(node < t->count && parent < node);
     from->first_child = node;
     uint64_t at = slot_of(parent, hash);
     while (t->slots[at & t->slot_mask] != NO_NODE) at++;
@@ -124,6 +130,7 @@ static uint32_t child_make(struct mask_tree *t, uint32_t parent, struct str name
 /* A name that cannot be folded counts as any name, because masking more is safe. */
 static void add_mask(struct mask_tree *t, const struct mask *m)
 {
+    check(m->count > 0 && m->count <= MASK_SEGMENTS_MAX);
     uint32_t at = ROOT;
     for (size_t i = 0; i < m->count; i++) {
         struct str name = segment_trim(m->segments[i]);
@@ -137,6 +144,7 @@ static void add_mask(struct mask_tree *t, const struct mask *m)
             at = *unnamed = *unnamed != NO_NODE ? *unnamed : node_new(t);
         t->nodes[at].stays = deep;
     }
+    check(at != ROOT && at < t->count);
     t->nodes[at].ends = true;
 }
 
@@ -168,6 +176,7 @@ bool masks_build(struct policy_set *s)
         const struct policy_document *d = s->documents[i].document;
         for (size_t k = 0; k < d->mask_count; k++) add_mask(t, &d->masks[k]);
     }
+    check(t->count <= nodes);
     for (size_t i = 0; i < MASK_ROOTS; i++) {
         t->roots[i] = child_named(t, ROOT, segment_hash(root_names[i]));
         if (t->roots[i] == NO_NODE) continue;
@@ -213,6 +222,7 @@ static struct step step_by(struct str name)
 
 static void list_add(struct walk *w, struct list *l, uint32_t node)
 {
+    check(node < w->tree->count && l->from <= l->to);
     if (l->to - l->from == MASK_ACTIVE_MAX || l->to == sizeof w->active / sizeof *w->active) {
         l->overflow = true;
         return;
@@ -269,6 +279,7 @@ static struct list follow(struct walk *w, const struct list *before, struct step
         list_enter_named(w, &l, node, s);
         if (w->tree->nodes[node].star != NO_NODE) list_enter(w, &l, w->tree->nodes[node].star);
     }
+    check(l.from == before->to && l.to - l.from <= MASK_ACTIVE_MAX);
     return l;
 }
 
@@ -293,6 +304,7 @@ static bool mask_value(struct walk *w, struct json *v, const struct list *l);
 /* Elements differ only in their positions, which most masks do not name. */
 static bool mask_elements(struct walk *w, struct json *v, const struct list *l)
 {
+    check(v->type == JSON_ARRAY);
     bool found = false, counts = wants_positions(w, l);
     uint64_t index = 0;
     for (struct json *child = v->child; child != NULL; child = child->next, index++) {
@@ -342,6 +354,7 @@ static bool mask_text(struct walk *w, struct json *root, const struct list *l)
 /* False: nothing of the value is masked. Most requests have none of the names. */
 static bool may_be_masked(const struct policy_set *s, enum mask_root which, const struct json *root)
 {
+    check(which < MASK_ROOTS);
     uint64_t names = s->masked_names[which];
     if (root->type != JSON_OBJECT || names == 0 || names == UINT64_MAX) return names != 0;
     for (const struct json *m = root->child; m != NULL; m = m->next) {
@@ -359,6 +372,7 @@ bool masks_walk(const struct policy_set *s, struct str root_name, struct json *r
     struct walk w;
     if (ret_steps != NULL) *ret_steps = 0;
     if (root == NULL || !may_be_masked(s, which, root)) return false;
+    check(s->masks != NULL);
     w.tree = s->masks;
     w.only_look = only_look;
     w.steps = 0;
@@ -410,6 +424,7 @@ const struct json *policy_masked_copy(const struct policy_set *s, struct str roo
  * like the root of the tree. */
 bool mask_hides(const struct policy_set *s, const struct str *segments, size_t count)
 {
+    check(count > 0);
     struct walk w;
     if (s->masks == NULL) return false;
     w.tree = s->masks;

@@ -10,6 +10,7 @@ struct selector_search {
 static void search_visit(void *context, const uint32_t *values, size_t count)
 {
     struct selector_search *s = context;
+    check(count == 0 || values[count - 1] < s->selector->count);
     for (size_t i = 0; i < count && !s->found; i++)
         s->found = glob_match(&s->selector->globs[values[i]], s->name, s->folds);
 }
@@ -17,6 +18,7 @@ static void search_visit(void *context, const uint32_t *values, size_t count)
 bool selector_match(const struct selector *s, const struct name *n, bool folds)
 {
     if (s->index != NULL) {
+        check(s->count > SELECTOR_INDEX_AT);
         struct selector_search search = {.selector = s, .name = n, .folds = folds};
         index_lookup(s->index, n, search_visit, &search);
         return search.found;
@@ -30,7 +32,9 @@ static void member_visit(void *context, const uint32_t *values, size_t count)
 {
     struct evaluation *b = context;
     for (size_t i = 0; i < count; i++) {
+        check(values[i] < b->set->member_count);
         const struct set_member *m = &b->set->members[values[i]];
+        check(m->role < b->set->role_count);
         bool folding = glob_match(&m->patterns->folding, b->subject, true);
         if (folding && !b->roles_folding[m->role]) b->roles[b->role_count++] = m->role;
         b->roles_folding[m->role] |= folding;
@@ -52,6 +56,7 @@ bool roles_find(struct evaluation *b)
     }
     index_lookup(b->set->member_index, b->subject, member_visit, b);
     for (size_t i = 0; i < b->role_count; i++) b->roles_differ |= !b->roles_exact[b->roles[i]];
+    check(b->role_count <= b->set->role_count);
     b->roles_ready = true;
     return true;
 }
@@ -77,6 +82,7 @@ const struct name *action_name(struct evaluation *b)
         return &none;
     }
     b->action_ready = true;
+    name_check(b->action);
     return b->action;
 }
 

@@ -58,6 +58,7 @@ const struct remembered *remembered_find(const struct policy_memory *m, const st
     if (m == NULL || action.size > REMEMBERED_TEXT) return NULL;
     const struct remembered *e = &m->entries[hash_of(x->serial, action) & m->mask];
     bool same = e->index == x->serial && str_equal(str_of(e->text, e->size), action);
+    check(!same || (e->count <= REMEMBERED_GROUPS && e->size <= REMEMBERED_TEXT));
     return same ? e : NULL;
 }
 
@@ -65,6 +66,7 @@ void remembered_keep(struct policy_memory *m, const struct rule_index *x, struct
                      const uint32_t *groups, size_t count)
 {
     if (m == NULL || action.size > REMEMBERED_TEXT || count > REMEMBERED_GROUPS) return;
+    check(x->serial > 0); /* 0 would be: free */
     struct remembered *e = &m->entries[hash_of(x->serial, action) & m->mask];
     e->index = x->serial;
     e->size = (uint8_t)action.size;

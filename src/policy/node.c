@@ -1,6 +1,8 @@
 /* node.c - code of both readers: finds members, counts lines, types plain scalars. */
 #include "policy/node.h"
 
+#include "base/check.h"
+
 struct node *node_get(const struct node *map, const char *key)
 {
     struct str wanted = str_from(key);
@@ -16,6 +18,7 @@ void text_cursor_init(struct text_cursor *c, struct str text)
 
 void text_cursor_move(struct text_cursor *c, size_t offset)
 {
+    check(offset >= c->offset);
     for (; c->offset < offset && c->offset < c->text.size; c->offset++) {
         unsigned char byte = (unsigned char)c->text.bytes[c->offset];
         if (byte == '\n') {
@@ -25,6 +28,7 @@ void text_cursor_move(struct text_cursor *c, size_t offset)
             c->column++;
         }
     }
+    check(c->offset <= c->text.size);
 }
 
 /* ---- the core schema (YAML 1.2.2, 10.3.2) ---- */
@@ -40,6 +44,7 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static size_t digits(struct str text, size_t at)
 {
+    check(at <= text.size);
     size_t from = at;
     while (at < text.size && is_digit(text.bytes[at])) at++;
     return at - from;
@@ -48,6 +53,7 @@ static size_t digits(struct str text, size_t at)
 /* Whether the text is digits of that base, and their value; *ret_overflow: the value is too large. */
 static bool integer_read(struct str text, int base, uint64_t *ret_value, bool *ret_overflow)
 {
+    check(base >= 2 && base <= 16);
     if (text.size == 0) return false;
     uint64_t value = 0;
     bool overflow = false;
@@ -101,6 +107,7 @@ static bool float_keep(struct json *v, struct str text, struct arena *arena)
             text.bytes[at] == '.' && (at + 1 == text.size || !is_digit(text.bytes[at + 1]));
         if (bare_point) literal[out++] = '0';
     }
+    check(out <= text.size + 3);
     v->type = JSON_NUMBER;
     v->number_kind = JSON_DOUBLE;
     return json_number_read(str_of(literal, out), &v->number);
@@ -119,6 +126,7 @@ bool node_resolve_plain(struct json *v, struct str text, struct arena *arena)
     if (is_one_of(text, falses)) return v->type = JSON_FALSE, true;
     if (is_one_of(text, strange)) return false;
 
+    check(text.size > 0);
     uint64_t magnitude;
     bool overflow;
     if (str_starts(text, STR("0x")) && integer_read(str_skip(text, 2), 16, &magnitude, &overflow))

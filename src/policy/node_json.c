@@ -2,6 +2,7 @@
  *
  * json/ keeps the view of each value's bytes in the text, from which line and column follow. Nodes
  * are made in the order of the text, so one cursor walks it once. */
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/node.h"
 
@@ -16,6 +17,7 @@ struct copier {
  * closing quote, then to the quote that opens it (one that no odd run of backslashes escapes). */
 static size_t key_offset(struct str text, size_t value)
 {
+    check(value <= text.size);
     size_t at = value;
     while (at > 0 && text.bytes[at - 1] != '"') at--;
     if (at < 2) return value;
@@ -39,6 +41,7 @@ static struct node *node_copy(struct copier *c, const struct json *from, bool ha
     n->json = *from;
     n->json.child = n->json.next = NULL;
     size_t at = (size_t)(from->raw.bytes - c->cursor.text.bytes);
+    check(at <= c->cursor.text.size);
     if (has_key) {
         text_cursor_move(&c->cursor, key_offset(c->cursor.text, at));
         n->key_line = c->cursor.line;

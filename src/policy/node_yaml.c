@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <yaml.h>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/node.h"
 #include "policy/yaml_words.h"
@@ -57,6 +58,7 @@ static struct node *node_new(struct builder *b, yaml_mark_t mark)
         stop(b, mark, "the document has too many values");
         return NULL;
     }
+    check(b->nodes < NODES_MAX);
     b->nodes++;
     n->line = (unsigned)mark.line + 1;
     n->column = (unsigned)mark.column + 1;
@@ -67,6 +69,7 @@ static struct node *node_new(struct builder *b, yaml_mark_t mark)
 static void key_take(struct builder *b, struct open_container *top, struct node *n,
                      yaml_mark_t mark)
 {
+    check(top->pending == NULL && top->node->json.type == JSON_OBJECT);
     if (n->json.type != JSON_STRING && !n->bad)
         complain(b, n, mark, "a key has to be a string: quote it, or write a plain word");
     top->pending = n;
@@ -80,6 +83,8 @@ static void place_value(struct builder *b, struct node *n)
         return;
     }
     struct open_container *top = &b->stack[b->depth - 1];
+    check(*top->tail == NULL);
+    check((top->pending != NULL) == (top->node->json.type == JSON_OBJECT));
     if (top->pending != NULL) {
         struct node *key = top->pending;
         n->json.key = key->json.type == JSON_STRING ? key->json.string : key->json.raw;
@@ -96,6 +101,7 @@ static void place_value(struct builder *b, struct node *n)
 
 static bool is_key_position(const struct builder *b)
 {
+    check(b->depth <= DEPTH_MAX);
     if (b->depth == 0) return false;
     const struct open_container *top = &b->stack[b->depth - 1];
     return top->node->json.type == JSON_OBJECT && top->pending == NULL;
@@ -154,6 +160,7 @@ static void on_container(struct builder *b, enum json_type type, const yaml_char
     if (anchor != NULL) complain(b, n, mark, "anchors are not allowed");
     if (tag != NULL) complain(b, n, mark, "tags are not allowed");
     place_value(b, n);
+    check(b->depth < DEPTH_MAX);
     b->stack[b->depth++] = (struct open_container){.node = n, .tail = &n->json.child};
 }
 
@@ -177,6 +184,7 @@ static void find_duplicates(struct builder *b, const struct node *map)
         return;
     }
     for (struct node *n = node_first(map); n != NULL; n = node_next(n)) members[i++] = n;
+    check(i == count);
     qsort(members, count, sizeof(struct node *), key_compare);
     for (i = 1; i < count; i++) {
         if (!str_equal(members[i - 1]->json.key, members[i]->json.key)) continue;
@@ -193,6 +201,7 @@ static void find_duplicates(struct builder *b, const struct node *map)
 
 static void on_end(struct builder *b)
 {
+    check(b->depth > 0 && b->stack[b->depth - 1].pending == NULL);
     struct node *n = b->stack[--b->depth].node;
     if (n->json.type == JSON_OBJECT) find_duplicates(b, n);
 }
@@ -278,6 +287,7 @@ static void on_syntax_error(struct builder *b, const yaml_parser_t *p, struct st
  * before it. Returns 0 or its number of bytes. */
 static size_t hidden_break(struct str text, size_t at, const char **ret_name)
 {
+    check(at < text.size);
     static const struct {
         const char *bytes, *name;
     } hidden[] = {{"\xC2\x85", "U+0085"}, {"\xE2\x80\xA8", "U+2028"}, {"\xE2\x80\xA9", "U+2029"}};
@@ -339,6 +349,7 @@ struct node *node_read_yaml(struct str text, struct arena *arena, struct policy_
     }
     yaml_parser_delete(&parser);
     if (b.stopped) return NULL;
+    check(b.depth == 0); /* each container was closed */
     if (b.root == NULL) problem_add(problems, NULL, 1, 1, "the document is empty");
     return b.root;
 }

@@ -23,6 +23,7 @@ void outcome_failed(struct policy_outcome *o)
     outcome_clear(o);
     rule_text(o->rule, STR("default:"), STR("deny"));
     o->reason = STR("There was not enough memory to decide, so it is denied.");
+    outcome_check(o);
 }
 
 void outcome_exhausted(struct policy_outcome *o)
@@ -32,6 +33,7 @@ void outcome_exhausted(struct policy_outcome *o)
     o->reason = STR(
         "The conditions of all rules for this request together cost more than one decision may, so it "
         "is denied.");
+    outcome_check(o);
 }
 
 /* ---- sentences ---- */
@@ -47,12 +49,14 @@ struct str reason_sentence(struct evaluation *b, const struct str *parts, size_t
     }
     struct buf out = buf_over(bytes, size + 1);
     for (size_t i = 0; i < count; i++) buf_put(&out, parts[i]);
+    check(!out.overflow && out.size == size);
     return buf_view(&out);
 }
 
 struct str gate_reason(struct evaluation *b, const struct rule *rule, enum verdict vote)
 {
     const struct gate *g = rule->gate;
+    check(g != NULL && vote != VERDICT_COMPUTE);
     if (!b->request->has_confidence) {
         struct str parts[] = {STR("No confidence was given, and rule "), rule->id,
                               STR(" asks for one.")};

@@ -6,6 +6,12 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/check.h"
+
+void problems_check(const struct policy_problems *problems)
+{
+    check(problems->count <= POLICY_PROBLEMS_MAX);
+}
 
 /* "rules[2].review.by[0]" */
 static void path_put(struct buf *out, const struct place *place)
@@ -45,11 +51,13 @@ static void drop_half_characters(char *text, size_t size)
     }
     memmove(text + kept, rest.bytes, rest.size);
     text[kept + rest.size] = '\0';
+    check(kept + rest.size <= size);
 }
 
 /* The part that fits, NUL-terminated. */
 static void text_copy(char *to, size_t room, struct str text)
 {
+    check(room > 0);
     size_t size = text.size < room ? text.size : room - 1;
     memcpy(to, text.bytes, size);
     drop_half_characters(to, size);
@@ -57,6 +65,8 @@ static void text_copy(char *to, size_t room, struct str text)
 
 void policy_problems_join(struct policy_problems *to, const struct policy_problems *more)
 {
+    problems_check(to);
+    problems_check(more);
     size_t at = 0;
     for (; at < more->count && to->count < POLICY_PROBLEMS_MAX; at++)
         to->list[to->count++] = more->list[at];
@@ -70,6 +80,7 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
         problems->more++;
         return;
     }
+    problems_check(problems);
     struct policy_problem *p = &problems->list[problems->count++];
     *p = (struct policy_problem){.line = line, .column = column};
 
@@ -115,5 +126,6 @@ static int problem_compare(const void *a, const void *b)
 
 void problems_sort(struct policy_problems *problems)
 {
+    problems_check(problems);
     qsort(problems->list, problems->count, sizeof problems->list[0], problem_compare);
 }

@@ -18,6 +18,9 @@ struct place {
 void problem_add(struct policy_problems *problems, const struct place *place, unsigned line,
                  unsigned column, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* Their number is within its bound. */
+void problems_check(const struct policy_problems *problems);
+
 /* By line, then column; problems without a line come first. */
 void problems_sort(struct policy_problems *problems);
 

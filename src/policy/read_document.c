@@ -1,5 +1,6 @@
 /* read_document.c - the top of a document: description, mode, confidence, roles, mask; the rules
  * and tests are in read_rule.c and read_test.c. */
+#include "base/check.h"
 #include "policy/reader.h"
 
 static const char *const document_keys[] = {"description", "mode",  "confidence", "roles",
@@ -16,6 +17,7 @@ static void read_role(struct reader *r, const struct value *v, struct role *role
     if (!read_globs(r, v, false, &members)) return;
     role->members = reader_take(r, members.count * sizeof *role->members);
     for (size_t i = 0; role->members != NULL && i < members.count; i++) {
+        check(role->count < members.count);
         struct role_member *m = &role->members[role->count++];
         m->exact = members.globs[i];
         if (!glob_compile(&r->document->arena, m->exact.written, true, &m->folding)) r->full = true;
@@ -32,6 +34,7 @@ static void read_roles(struct reader *r, const struct value *v)
     r->document->roles = reader_take(r, v->node->json.count * sizeof(struct role));
     for (const struct node *n = node_first(v->node); n != NULL && r->document->roles != NULL;
          n = node_next(n)) {
+        check(r->document->role_count < v->node->json.count);
         struct value role = {.node = n, .place = {.parent = &v->place, .key = n->json.key}};
         read_role(r, &role, &r->document->roles[r->document->role_count++]);
     }
@@ -63,8 +66,10 @@ static void read_mask(struct reader *r, const struct value *v, struct mask *mask
                             path.bytes);
             return;
         }
+        check(count < MASK_SEGMENTS_MAX);
         segments[count] = before = segment;
     }
+    check(count > 0);
     struct str root = segments[0];
     if (!str_equal(root, STR("args")) && !str_equal(root, STR("context")) &&
         !str_equal(root, STR("resource"))) {
@@ -87,6 +92,7 @@ static void read_masks(struct reader *r, const struct value *v)
     for (const struct node *n = node_first(v->node); n != NULL && r->document->masks != NULL;
          n = node_next(n), index++) {
         struct value item = value_element(v, n, index);
+        check(r->document->mask_count < v->node->json.count);
         read_mask(r, &item, &r->document->masks[r->document->mask_count++]);
     }
 }
@@ -101,6 +107,7 @@ static void read_mode(struct reader *r, const struct value *v)
 void document_read(struct policy_document *d, const struct node *root,
                    struct policy_problems *problems)
 {
+    check(d->rule_count == 0 && d->conditions == NULL);
     struct reader r = {.document = d,
                        .problems = problems,
                        .room = {.regexes_max = DOCUMENT_REGEXES_MAX,

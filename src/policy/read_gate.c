@@ -32,5 +32,7 @@ const struct gate *read_gate(struct reader *r, const struct value *v)
         !want_word(r, &missing, missing_words, COUNT_OF(missing_words), &word))
         return NULL;
     g->missing = word == 0 ? VERDICT_HUMAN_REVIEW : VERDICT_DENY;
-    return has_allow && has_review ? g : NULL;
+    if (!has_allow || !has_review) return NULL;
+    gate_check(g);
+    return g;
 }

@@ -1,4 +1,5 @@
 /* read_globs.c - lists of patterns. */
+#include "base/check.h"
 #include "policy/doubt.h"
 #include "policy/reader.h"
 #include "spelling/spelling.h"
@@ -7,6 +8,7 @@
 static bool glob_is_usable(struct reader *r, const struct value *v, struct str text,
                            const char *how)
 {
+    check(text.size > 0);
     size_t stars = 0;
     for (size_t i = 0; i < text.size; i++)
         stars += text.bytes[i] == '*' && (i == 0 || text.bytes[i - 1] != '*');
@@ -26,6 +28,7 @@ static bool glob_is_usable(struct reader *r, const struct value *v, struct str t
 /* An index of the patterns' own numbers, for selectors that list many names. */
 static void selector_index(struct reader *r, struct selector *s)
 {
+    check(s->count > SELECTOR_INDEX_AT && s->index == NULL);
     struct arena scratch;
     arena_init(&scratch, 4096, (size_t)64 << 20);
     struct index_entry *entries = arena_array(&scratch, struct index_entry, s->count);
@@ -88,6 +91,7 @@ static bool note_doubt(struct reader *r, const struct value *item, struct str te
                          : str_equal(key, STR("resources")) ? PATTERN_OF_RESOURCE
                                                             : PATTERN_OF_SUBJECT;
     if (!pattern_doubt(text, of, &out)) return false;
+    check(out.size > 0);
     message[out.size] = '\0';
     reader_doubt(r, item, "%s", message);
     return true;
@@ -95,6 +99,7 @@ static bool note_doubt(struct reader *r, const struct value *item, struct str te
 
 static struct glob_place *place_take(struct reader *r, const struct value *item)
 {
+    check(item->node != NULL && item->node->line > 0);
     struct glob_place *p = reader_take(r, sizeof *p);
     if (p == NULL) return NULL;
     *p = (struct glob_place){
@@ -123,6 +128,7 @@ static bool read_patterns(struct reader *r, const struct value *v, bool folds, b
             good = false;
             continue;
         }
+        check(s.count < room);
         struct glob *g = &s.globs[s.count++];
         if (!glob_compile(&r->document->arena, text, folds, g)) r->full = true;
         bool is_doubtful = !r->full && note_doubt(r, &item, text);
@@ -134,6 +140,8 @@ static bool read_patterns(struct reader *r, const struct value *v, bool folds, b
     }
     if (good && !r->full && s.count > SELECTOR_INDEX_AT) selector_index(r, &s);
     s.vain = first_vain;
+    check(s.count <= room);
+    if (good && !r->full) selector_check(&s);
     *ret = s;
     return good;
 }

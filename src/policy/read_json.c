@@ -1,5 +1,6 @@
 /* read_json.c - values that a document contains unchanged: the arguments of a safe call, the
  * requests of tests. They are copied, because the tree is freed after loading. */
+#include "base/check.h"
 #include "policy/condition.h"
 
 static bool read_string(struct reader *r, const struct value *v, struct json *copy,
@@ -13,6 +14,7 @@ static bool read_string(struct reader *r, const struct value *v, struct json *co
     }
     if (!read_template(r, v, copy->string, &copy->string, &parts, &count)) return false;
     if (count == 0) return true;
+    check(parts != NULL);
     struct template *t = reader_take(r, sizeof *t);
     if (t == NULL) return false;
     /* Only this document uses the list until it is loaded. */

@@ -7,6 +7,7 @@
  *
  * A path is the simplest expression of the condition language, and read without a compiler. Any
  * other expression is compiled (condition.h). */
+#include "base/check.h"
 #include "policy/condition.h"
 
 enum { PER_WORDS = PER_RESOURCE + 1 };
@@ -59,6 +60,7 @@ static bool read_sum(struct reader *r, const struct value *v, struct limit_terms
             return false;
         }
         if (!is_identifier(segment)) return read_sum_expression(r, v, text, t);
+        check(count < LIMIT_SUM_SEGMENTS);
         segments[count] = segment;
     }
     if (!is_root(segments[0])) {
@@ -111,6 +113,7 @@ static bool read_bounds(struct reader *r, const struct value *map, struct limit_
         return false;
     t->has_max = true;
     t->amount_max = amount_round_down(most);
+    check(t->amount_max >= 0); /* of a number in its range */
     *ret_max_text = reader_copy(r, max.node->json.raw);
     return good;
 }
@@ -118,6 +121,7 @@ static bool read_bounds(struct reader *r, const struct value *map, struct limit_
 static void tell(struct reader *r, struct limit_terms *t, struct str max_text,
                  struct str window_text)
 {
+    limit_terms_check(t);
     struct arena *arena = &r->document->arena;
     struct str bounds = {0};
     unsigned long long count = t->count_max;

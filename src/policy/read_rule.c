@@ -1,6 +1,7 @@
 /* read_rule.c - reads one rule: its selectors, its decision and the members of the decision. */
 #include "policy/reader.h"
 
+#include "base/check.h"
 #include "base/map.h"
 #include "policy/condition.h"
 
@@ -48,6 +49,7 @@ static bool read_decision(struct reader *r, const struct value *map, struct rule
         return false;
     rule->decision = word_verdicts[word];
     rule->folds = rule->decision == VERDICT_DENY || rule->decision == VERDICT_HUMAN_REVIEW;
+    check(rule->decision <= VERDICT_ALLOW);
     return true;
 }
 
@@ -67,6 +69,7 @@ static bool read_role_names(struct reader *r, const struct value *v, size_t most
         struct value item = value_element(v, n, index);
         if (want_role(r, &item, &names[count])) count++;
     }
+    check(count <= v->node->json.count);
     *ret = names;
     *ret_count = count;
     return names != NULL && count == v->node->json.count;
@@ -99,6 +102,7 @@ static void by_text(struct reader *r, struct review_terms *t)
         if (i > 0) buf_put_literal(&out, ", ");
         buf_put(&out, t->by[i]);
     }
+    check(!out.overflow);
     t->by_text = buf_view(&out);
 }
 
@@ -131,6 +135,7 @@ static void read_notify(struct reader *r, const struct value *review, struct rev
              n = node_next(n), index++) {
             struct value item = value_element(&v, n, index);
             if (want_channel(r, &item, &t->notify[t->notify_count])) t->notify_count++;
+            check(t->notify_count <= REVIEW_CHANNELS_MAX);
         }
     }
     if (remind.node == NULL || !want_duration(r, &remind, REVIEW_MS_MAX, "30d", &t->remind_ms))
@@ -167,6 +172,7 @@ static void read_review(struct reader *r, const struct value *v, struct rule *ru
 
 static void read_compute(struct reader *r, const struct value *v, struct rule *rule)
 {
+    check(rule->decision == VERDICT_COMPUTE);
     static const char *const keys[] = {"tool", "args"};
     if (!want_map(r, v)) return;
     reader_check_keys(r, v, keys, COUNT_OF(keys));
@@ -214,6 +220,7 @@ static void read_reason(struct reader *r, const struct value *map, struct rule *
     buf_put(&out, id);
     buf_put_byte(&out, '\0');
     for (size_t i = 0; i < count; i++) buf_put(&out, parts[i]);
+    check(!out.overflow && out.size == id.size + 1 + size);
     rule->told = told;
     rule->reason = told_reason(told);
     if (!str_is_absent(rule->id)) rule->id = told_id(told);
@@ -273,6 +280,7 @@ static void read_rule(struct reader *r, const struct value *v, struct rule *rule
 static void check_unique(struct reader *r, struct map *ids, const struct value *v,
                          struct rule *rule)
 {
+    check(rule->document == r->document);
     if (str_is_absent(rule->id)) return;
     struct rule *other = map_get(ids, rule->id);
     if (other != NULL) {
@@ -300,6 +308,7 @@ void read_rules(struct reader *r, const struct value *v)
          n = node_next(n), index++) {
         struct value item = value_element(v, n, index);
         struct rule *rule = &d->rules[d->rule_count++];
+        check(d->rule_count <= v->node->json.count);
         read_rule(r, &item, rule);
         check_unique(r, &ids, &item, rule);
     }

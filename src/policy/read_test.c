@@ -161,6 +161,7 @@ static void read_request(struct reader *r, const struct value *map, const char *
     if ((v = of_agent(r, map, &context, "scope", is_agents)).node != NULL) read_scope(r, &v, q);
     if ((v = of_agent(r, map, &context, "confidence", is_agents)).node != NULL)
         q->has_confidence = want_number(r, &v, 0, 1, &q->confidence);
+    check(!q->has_confidence || (q->confidence >= 0 && q->confidence <= 1));
 }
 
 /* A request that comes before the tested one, at `now_ms` if it has no time of its own. */
@@ -173,6 +174,7 @@ static void read_given(struct reader *r, const struct value *v, uint64_t now_ms,
     if (v->node->json.type != JSON_OBJECT) return;
     struct value times = value_member(v, "times"), now = optional_member(v, "now");
     if (times.node != NULL) want_count(r, &times, 1, GIVEN_TIMES_MAX, &given->times);
+    check(given->times > 0 && given->times <= GIVEN_TIMES_MAX);
     if (given->request.now_ms > now_ms)
         reader_complain(r, &now, "is later than the tested request");
 }
@@ -187,6 +189,7 @@ static void read_givens(struct reader *r, const struct value *v, struct policy_t
     for (const struct node *n = node_first(v->node); n != NULL && test->given != NULL && !r->full;
          n = node_next(n)) {
         struct value item = value_element(v, n, index++);
+        check(test->given_count < v->node->json.count);
         struct policy_given *given = &test->given[test->given_count++];
         *given = (struct policy_given){0};
         read_given(r, &item, test->request.now_ms, given);
@@ -224,6 +227,7 @@ void read_tests(struct reader *r, const struct value *v)
     for (const struct node *n = node_first(v->node); n != NULL && d->tests != NULL && !r->full;
          n = node_next(n)) {
         struct value item = value_element(v, n, index++);
+        check(d->test_count < v->node->json.count);
         read_test(r, &item, &d->tests[d->test_count++]);
     }
 }

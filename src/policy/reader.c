@@ -1,6 +1,7 @@
 /* reader.c - typed access to nodes. The error texts are for authors of policies: they name the
  * member, the value, and the expected value. */
 #include "policy/reader.h"
+#include "base/check.h"
 #include "base/nearest.h"
 
 #include <stdarg.h>
@@ -19,10 +20,18 @@ struct value value_element(const struct value *list, const struct node *node, si
     return (struct value){.node = node, .place = {.parent = &list->place, .index = index}};
 }
 
+/* At the door of each reader: there is a value, and problems have their place. */
+static void value_check(const struct reader *r, const struct value *v)
+{
+    check(v->node != NULL);
+    problems_check(r->problems);
+}
+
 /* The root's place has no key and no parent: paths begin below it. */
 static const struct place *below_root(const struct place *place, struct place *copies, size_t *used)
 {
     if (place == NULL || (place->parent == NULL && str_is_absent(place->key))) return NULL;
+    check(*used < 20);
     struct place *copy = &copies[(*used)++];
     *copy = *place;
     copy->parent = *used < 16 ? below_root(place->parent, copies, used) : NULL;
@@ -56,6 +65,7 @@ void reader_complain(struct reader *r, const struct value *v, const char *format
 
 void reader_complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
 {
+    value_check(r, v);
     va_list arguments;
     va_start(arguments, format);
     complain_at(r, v, v->node->key_line, v->node->key_column, format, arguments);
@@ -73,6 +83,7 @@ void reader_doubt(struct reader *r, const struct value *v, const char *format, .
     va_start(arguments, format);
     complain_to(&one, v, v->node->line, v->node->column, format, arguments);
     va_end(arguments);
+    check(one.count == 1);
     *doubt = (struct doubt){.next = d->doubts, .problem = one.list[0]};
     d->doubts = doubt;
 }
@@ -108,6 +119,7 @@ struct str reader_copy(struct reader *r, struct str s)
 
 bool want_map(struct reader *r, const struct value *v)
 {
+    value_check(r, v);
     if (v->node->bad) return false;
     if (v->node->json.type == JSON_OBJECT) return true;
     reader_complain(r, v, "has to be a map, not %s", type_name(&v->node->json));
@@ -116,6 +128,7 @@ bool want_map(struct reader *r, const struct value *v)
 
 bool want_list(struct reader *r, const struct value *v, size_t count_max)
 {
+    value_check(r, v);
     if (v->node->bad) return false;
     if (v->node->json.type != JSON_ARRAY) {
         struct str word =
@@ -133,6 +146,7 @@ bool want_list(struct reader *r, const struct value *v, size_t count_max)
 
 bool want_text(struct reader *r, const struct value *v, size_t characters_max, struct str *ret)
 {
+    value_check(r, v);
     const struct json *j = &v->node->json;
     if (v->node->bad) return false;
     if (j->type != JSON_STRING) {
@@ -171,6 +185,7 @@ bool want_name(struct reader *r, const struct value *v, size_t size_max, struct 
                         text.bytes);
         return false;
     }
+    check(text.size > 0 && text.size <= size_max);
     *ret = text;
     return true;
 }
@@ -203,6 +218,8 @@ bool want_role(struct reader *r, const struct value *v, struct str *ret)
 
 bool want_number(struct reader *r, const struct value *v, double least, double most, double *ret)
 {
+    value_check(r, v);
+    check(least <= most);
     if (v->node->bad) return false;
     if (v->node->json.type != JSON_NUMBER) {
         reader_complain(r, v, "has to be a number from %.15g to %.15g, not %s", least, most,
@@ -227,6 +244,7 @@ bool want_count(struct reader *r, const struct value *v, unsigned least, unsigne
         reader_complain(r, v, "%.15g is not a whole number", number);
         return false;
     }
+    check(number >= least && number <= most);
     *ret = (unsigned)number;
     return true;
 }
@@ -245,6 +263,7 @@ static uint64_t unit_ms(char unit)
 bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, const char *most,
                    uint64_t *ret_ms)
 {
+    value_check(r, v);
     struct str text;
     const struct json *j = &v->node->json;
     if (j->type == JSON_NUMBER && !v->node->bad) {
@@ -263,6 +282,7 @@ bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, co
         return false;
     }
     *ret_ms = number * unit;
+    check(*ret_ms > 0 && *ret_ms <= most_ms);
     return true;
 }
 
@@ -274,6 +294,8 @@ static void words_put(struct buf *out, const char *const *words, size_t count)
 bool want_word(struct reader *r, const struct value *v, const char *const *words, size_t count,
                size_t *ret)
 {
+    value_check(r, v);
+    check(count > 0);
     const struct json *j = &v->node->json;
     struct str text;
     char list[200];
@@ -307,6 +329,7 @@ bool is_among(struct str word, const char *const *words, size_t count)
 void reader_check_keys(struct reader *r, const struct value *map, const char *const *keys,
                        size_t count)
 {
+    value_check(r, map);
     for (const struct node *n = node_first(map->node); n != NULL; n = node_next(n)) {
         if (n->bad || is_among(n->json.key, keys, count)) continue;
         struct value v = {.node = n, .place = {.parent = &map->place, .key = n->json.key}};
@@ -328,6 +351,7 @@ void reader_check_keys(struct reader *r, const struct value *map, const char *co
 
 bool reader_require(struct reader *r, const struct value *map, const struct value *v)
 {
+    check(map->node != NULL);
     if (v->node != NULL) return true;
     struct value missing = *v;
     missing.node = map->node;

@@ -8,6 +8,7 @@
  * A new refusal is one row in `passes`. A pass reports with problem_add() and changes nothing. */
 #include "policy/refusal.h"
 
+#include "base/check.h"
 #include "policy/condition.h"
 #include "policy/problem.h"
 
@@ -17,6 +18,7 @@ static void refuse_unpaid_tests(const struct policy_document *d, struct policy_p
 {
     const struct policy_test_result *r = d->unpaid_test;
     if (r == NULL) return;
+    check(r->is_unpaid && r->index < d->test_count);
     struct place list = {.key = STR("tests")}, item = {.parent = &list, .index = r->index};
     problem_add(ret, &item, r->line, r->column, "%s", r->message);
 }
@@ -55,6 +57,7 @@ enum err policy_load_new(struct str name, struct str text, struct policy_documen
     struct policy_document *d;
     enum err err = policy_load(name, text, &d, problems);
     if (err != ERR_OK) return err;
+    check(problems->count == 0);
     policy_refusals(d, problems);
     if (problems->count > 0) {
         policy_document_release(d);

@@ -1,5 +1,6 @@
 /* refuse_masks.c - refuses masks that cover nothing in any request, because their author believes
  * that a value is hidden. */
+#include "base/check.h"
 #include "policy/problem.h"
 #include "policy/refusal.h"
 
@@ -10,6 +11,7 @@ static bool is(struct str name, struct str word) { return str_equal_ignoring_cas
 static void check_resource(const struct mask *m, const struct place *at,
                            struct policy_problems *ret)
 {
+    check(m->count > 1);
     struct str name = m->segments[1], shown = str_cut(name, 60);
     if (is(name, STR("*")) || is(name, STR("**")) || is(name, STR("properties"))) return;
     if (!is(name, STR("type")) && !is(name, STR("id")))

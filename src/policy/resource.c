@@ -1,5 +1,6 @@
 /* resource.c - reads a request's resource, in the same way for live decisions, for recorded
  * requests and for the tests of documents. */
+#include "base/check.h"
 #include "policy/policy.h"
 #include "spelling/spelling.h"
 
@@ -43,6 +44,7 @@ static const struct json *without_nulls(const struct json *object, struct arena 
         tail = &(*tail)->next;
         copy->count++;
     }
+    check(copy->count < object->count);
     *tail = NULL;
     return copy;
 }
@@ -58,6 +60,7 @@ static bool join(struct str type, struct str id, struct arena *arena, struct str
     buf_put(&out, type);
     buf_put_byte(&out, ':');
     buf_put(&out, id);
+    check(!out.overflow && out.size == type.size + 1 + id.size);
     *ret = buf_view(&out);
     return true;
 }
@@ -83,6 +86,7 @@ static bool spell_plainly(struct policy_request *q, struct str type, struct str 
 
 bool policy_name_resource(struct policy_request *q, const struct json *object, struct arena *arena)
 {
+    check(object->type == JSON_OBJECT);
     object = without_nulls(object, arena);
     if (object == NULL) return false;
     struct str type = json_text(object, STR("type")), id = json_text(object, STR("id"));

@@ -7,6 +7,7 @@
 
 static void join_times(struct policy_review *into, const struct review_terms *t)
 {
+    check(t->approvals > 0 && t->expires_in_ms > 0 && t->good_for_ms > 0);
     bool first = into->requirement_count == 0;
     if (t->approvals > into->approvals) into->approvals = t->approvals;
     if (first || t->expires_in_ms < into->expires_in_ms) into->expires_in_ms = t->expires_in_ms;
@@ -26,6 +27,7 @@ static void join_channels(struct policy_review *into, struct str *list,
             list[into->notify_count++] = t->notify[i];
     }
     into->notify = list;
+    check(into->notify_count <= POLICY_CHANNELS_MAX);
 }
 
 static size_t channels_most(size_t before, size_t more)
@@ -58,6 +60,7 @@ static bool join_by(struct evaluation *b, const struct numbers *rules, struct st
         buf_put(&by, text);
         last = text;
     }
+    check(!by.overflow);
     if (by.size > 0) *ret = buf_view(&by);
     return true;
 }
@@ -77,6 +80,7 @@ static size_t votes_of(const struct evaluation *b, const struct set_rule *r,
     if (gate_votes(b, r, &gate) && gate == VERDICT_HUMAN_REVIEW) votes[count++] = v;
     v.kind = VOTE_LIMIT;
     if (limit_is_lifted(b, r)) votes[count++] = v;
+    check(count <= 3);
     return count;
 }
 
@@ -104,6 +108,8 @@ void outcome_review(struct evaluation *b, const struct numbers *rules, struct po
     }
     ret->requirements = requirements;
     ret->votes = votes;
+    check(ret->requirement_count == count && ret->vote_count <= count * 3);
+    terms_check(ret);
     if (count == 1)
         ret->by = b->set->rules[rules->list[0]].rule->review.by_text;
     else
@@ -137,5 +143,6 @@ bool review_add(struct policy_review *review, struct policy_vote vote,
     review->requirements = requirements;
     review->votes = votes;
     review->by = by;
+    terms_check(review);
     return true;
 }

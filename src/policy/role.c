@@ -2,6 +2,7 @@
  * review.
  *
  * An approval permits, so members are matched exactly, like the patterns of an allow. */
+#include "base/check.h"
 #include "policy/set.h"
 
 struct role_search {
@@ -16,6 +17,7 @@ static void member_visit(void *context, const uint32_t *values, size_t count)
 {
     struct role_search *s = context;
     for (size_t i = 0; i < count && !s->found; i++) {
+        check(values[i] < s->set->member_count);
         const struct set_member *m = &s->set->members[values[i]];
         if (!glob_match(&m->patterns->exact, s->person, false)) continue;
         for (size_t k = 0; k < s->count && !s->found; k++)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/map.h"
 #include "base/nearest.h"
 #include "cel/roles.h"
@@ -53,6 +54,7 @@ static void name_role(struct policy_roles *p, const struct rule *rule, struct na
         p->full = true;
         return;
     }
+    check(*p->end == NULL);
     *n = at;
     n->role = copy;
     n->rule_id = id;
@@ -85,6 +87,7 @@ static void name_in_condition(struct policy_roles *p, const struct rule *rule, c
 
 static void name_roles(struct policy_roles *p, const struct rule *rule)
 {
+    check(rule->document != NULL);
     struct named_role at = {.line = rule->line, .column = rule->column};
     for (size_t i = 0; i < rule->role_count; i++) {
         at.member = NULL;
@@ -118,6 +121,7 @@ struct policy_roles *policy_roles_create(const struct policy_document *d)
         if (!str_is_absent(name)) p->defined[p->defined_count++] = name;
     }
     for (size_t i = 0; i < d->rule_count; i++) name_roles(p, &d->rules[i]);
+    check(p->defined_count <= d->role_count);
     map_fini(&p->by_name);
     if (!p->full && !p->arena.overflow) return p;
     policy_roles_destroy(p);
@@ -188,6 +192,7 @@ static void report(const struct named_role *n, const struct map *defined,
                 is_shadows ? "; a shadow document does, which does not count" : "",
                 near == NULL ? "" : "; did you mean \"", near == NULL ? "" : near,
                 near == NULL ? "" : "\"?");
+    check(one.count == 1);
     *ret = one.list[0];
 }
 

@@ -32,6 +32,7 @@ static bool take_documents(struct policy_set *s, const struct policy_set_entry *
         s->has_shadow |= d->shadow;
     }
     qsort(s->documents, count, sizeof *s->documents, document_compare);
+    check(s->document_count == count);
     return true;
 }
 
@@ -66,6 +67,7 @@ static bool number_roles(struct policy_set *s, struct map *numbers)
             s->role_count++;
         }
     }
+    check(numbers->count == s->role_count);
     return true;
 }
 
@@ -88,6 +90,7 @@ static bool collect_members(struct policy_set *s, const struct map *numbers)
         for (size_t k = 0; k < d->role_count && !s->documents[i].shadow; k++) {
             uint32_t role;
             check(role_number(numbers, d->roles[k].name, &role));
+            check(role < s->role_count);
             s->role_names[role] = d->roles[k].name;
             for (size_t m = 0; m < d->roles[k].count; m++, filled++) {
                 s->members[filled].role = role;
@@ -97,6 +100,7 @@ static bool collect_members(struct policy_set *s, const struct map *numbers)
             }
         }
     }
+    check(!good || filled == s->member_count);
     if (good) s->member_index = index_build(&s->arena, entries, filled);
     free(entries);
     return s->member_index != NULL;
@@ -111,6 +115,7 @@ static bool resolve_roles(struct policy_set *s, const struct map *numbers, struc
     for (size_t i = 0; i < r->rule->role_count; i++)
         if (role_number(numbers, r->rule->roles[i], &roles[r->role_count])) r->role_count++;
     r->roles = roles;
+    check(r->role_count <= r->rule->role_count);
     return true;
 }
 
@@ -131,12 +136,14 @@ static void rule_init(struct set_rule *r, const struct rule *rule)
         for (size_t k = 0; k < rule->actions.globs[i].text.size; k++)
             r->small_letters &= glob_fold(rule->actions.globs[i].text.bytes[k]) ==
                                 rule->actions.globs[i].text.bytes[k];
+    check(r->folds == (r->decision <= VERDICT_HUMAN_REVIEW)); /* what restricts ignores case */
 }
 
 /* The set's memory is in huge pages, unlike the memory of small documents. */
 static const struct rule_told *told_copy(struct policy_set *s, const struct rule_told *told)
 {
     size_t size = sizeof *told + told->id_size + 1 + told->reason_size + 1;
+    check(told->bytes[told->id_size] == '\0'); /* both texts end as C strings */
     struct rule_told *copy = arena_take(&s->arena, size);
     return copy == NULL ? NULL : memcpy(copy, told, size);
 }
@@ -164,6 +171,7 @@ static const struct selector *selector_copy(struct policy_set *s, const struct s
         globs[i].text.bytes = texts.bytes + texts.size;
         buf_put(&texts, from->globs[i].text);
     }
+    check(!texts.overflow && texts.size == size - head);
     return copy;
 }
 
@@ -204,6 +212,7 @@ static bool collect_rules(struct policy_set *s, const struct map *numbers, struc
                 return false;
         }
     }
+    check(rule == s->rule_count);
     return true;
 }
 
@@ -248,6 +257,7 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
         return ERR_FULL;
     }
     make_digest(s);
+    set_check(s);
     *ret = s;
     return ERR_OK;
 }
@@ -268,6 +278,7 @@ enum err policy_set_closed(const char *rule, const char *reason, struct policy_s
     memcpy(s->closed_rule, rule, strlen(rule) + 1);
     s->closed_reason = arena_copy(&s->arena, str_from(reason));
     sha256_write_hex(sha256_once(str_from(rule)), s->digest_hex); /* differs from the empty set's */
+    set_check(s);
     *ret = s;
     return ERR_OK;
 }

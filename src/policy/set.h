@@ -144,6 +144,10 @@ struct policy_set {
 enum err set_build(const struct policy_set_entry *entries, size_t count, bool as_enforced,
                    struct policy_set **ret);
 
+/* What is true of every finished set, and of every group in it. */
+void set_check(const struct policy_set *s);
+void group_check(const struct policy_set *s, const struct group *g);
+
 /* Zeroed memory that begins at the start of a cache line; NULL: the arena is full. */
 void *arena_lines(struct arena *arena, size_t size);
 

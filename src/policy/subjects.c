@@ -11,6 +11,7 @@
  * with resources, which also apply to a request without a (whole) resource. */
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "policy/filing.h"
 
 static const struct selector *agents_of(const struct rule *rule) { return &rule->agents; }
@@ -49,7 +50,9 @@ static bool split_by_resource(struct policy_set *s, struct cell *cell)
         else if (r->folds)
             unnamed[split->unnamed_count++] = cell->rules[i];
     }
+    check(split->anywhere_count < cell->count); /* some rules have resources */
     cell->resources = split;
+    check(split->unnamed_count <= cell->count - split->anywhere_count);
     return index_resources(s, cell->rules, cell->count, &split->named);
 }
 
@@ -79,6 +82,7 @@ static bool fill_axis(struct policy_set *s, const struct filings *f, struct inde
         size_t count = filings_rules(f, i, run, rules + i);
         entries[runs] = (struct index_entry){f->list[i].pattern, rules[i]};
         if (count == 1) continue;
+        check(cells < VALUE_IS_CELL);
         entries[runs].value = (uint32_t)cells | VALUE_IS_CELL;
         if (!cell_make(s, rules + i, count, &list[cells++])) return false;
     }
@@ -124,6 +128,8 @@ static bool fill_roles(struct policy_set *s, const struct role_rule *list, size_
             if (kept == from || rules[kept - 1] != list[i].rule) rules[kept++] = list[i].rule;
         struct role_cell *c = &cells[x->by_role_count++];
         c->role = list[from].role;
+        check(c->role < s->role_count);
+        check(kept > from && kept <= i);
         if (!cell_make(s, rules + from, kept - from, &c->cell)) return false;
     }
     return true;
@@ -142,6 +148,7 @@ static bool index_roles(struct policy_set *s, const uint32_t *rules, size_t coun
         for (size_t k = 0; k < r->role_count; k++)
             list[filled++] = (struct role_rule){.role = r->roles[k], .rule = rules[i]};
     }
+    check(filled == pairs);
     qsort(list, pairs, sizeof *list, role_rule_compare);
     bool good = fill_roles(s, list, pairs, x);
     free(list);
@@ -156,6 +163,7 @@ static bool collect_anyone(struct policy_set *s, const uint32_t *rules, size_t c
     if (anyone == NULL) return false;
     for (size_t i = 0; i < count; i++)
         if (!s->rules[rules[i]].names_subject) anyone[filled++] = rules[i];
+    check(filled <= count);
     return cell_make(s, anyone, filled, &x->anyone);
 }
 

@@ -45,6 +45,7 @@ bool policy_is_cut(const struct json *v)
 /* Whether the path leads through, to or around a cut value. The elements of a list count as one. */
 static bool path_is_cut(const struct json *v, const struct str *segments, size_t count)
 {
+    check(count == 0 || segments != NULL);
     if (v == NULL) return false;
     if (value_is_cut(v)) return true;
     if (count == 0) return policy_is_cut(v);
@@ -63,6 +64,7 @@ static bool args_are_cut(const struct policy_request *q, const struct str *segme
 
 static bool is_cut_in(const struct policy_request *q, const struct str *segments, size_t count)
 {
+    check(count > 0);
     if (str_equal(segments[0], STR("args"))) return args_are_cut(q, segments + 1, count - 1);
     if (str_equal(segments[0], STR("context")))
         return path_is_cut(q->context, segments + 1, count - 1);
@@ -95,6 +97,7 @@ static bool reads_cut(struct evaluation *b, const struct condition *c)
 
 static struct policy_open *open_find(struct policy_unknowns *u, struct str text, bool folds)
 {
+    unknowns_check(u);
     for (size_t i = 0; i < u->count; i++)
         if (u->open[i].folds == folds && str_equal(u->open[i].text, text)) return &u->open[i];
     return NULL;
@@ -104,6 +107,7 @@ static struct policy_open *open_find(struct policy_unknowns *u, struct str text,
 static struct policy_open *open_add(struct policy_unknowns *u, struct str text, bool folds,
                                     struct str policy_name, struct str rule_id)
 {
+    check(!str_is_absent(text));
     if (u->count == POLICY_OPEN_MAX) {
         u->is_open = true;
         return NULL;
@@ -118,6 +122,7 @@ static struct policy_open *open_add(struct policy_unknowns *u, struct str text, 
 
 bool policy_unknowns_next(struct policy_unknowns *u)
 {
+    unknowns_check(u);
     for (; u->count > 0; u->count--) {
         struct policy_open *last = &u->open[u->count - 1];
         if (last->assumed == ASSUMED_FAILED) continue;
@@ -134,6 +139,7 @@ enum condition_result unknown_holds(struct evaluation *b, const struct rule *rul
                                                     [ASSUMED_FAILED] = CONDITION_FAILED};
     struct policy_unknowns *u = b->request->unknowns;
     const struct condition *c = rule->when;
+    check(u != NULL && c != NULL);
     const struct policy_open *o = open_find(u, c->text, c->folds);
     if (o == NULL && !reads_cut(b, c)) return condition_holds(b, c, NULL);
     if (o == NULL) o = open_add(u, c->text, c->folds, rule->document->name, rule->id);
@@ -152,6 +158,7 @@ bool unknown_is_resource_cut(const struct policy_request *q)
 bool unknown_matches_resource(struct evaluation *b, const struct rule *rule)
 {
     struct policy_unknowns *u = b->request->unknowns;
+    check(u != NULL && rule->resources.count > 0);
     char text[NAMES_MAX];
     struct buf out = buf_over(text, sizeof text);
     buf_put_literal(&out, "resources:");
@@ -175,12 +182,14 @@ bool unknown_matches_resource(struct evaluation *b, const struct rule *rule)
 bool unknown_is_sum_cut(struct evaluation *b, const struct limit_terms *t)
 {
     if (b->request->unknowns == NULL) return false;
+    check(t->sum_count > 0 || t->sum_value != NULL);
     return t->sum_count > 0 ? is_cut_in(b->request, t->sum, t->sum_count)
                             : reads_cut(b, t->sum_value);
 }
 
 bool unknown_is_over(struct policy_unknowns *u, const struct policy_limit *l, struct str text)
 {
+    unknowns_check(u);
     const struct policy_open *o = open_find(u, text, false);
     if (o == NULL) o = open_add(u, text, false, l->policy_name, l->rule_id);
     return o == NULL || o->assumed != ASSUMED_FALSE;
@@ -204,6 +213,7 @@ static void mix(struct policy_unknowns *u, struct str text)
 void unknown_args(struct evaluation *b, const struct rule *rule, const struct json *args)
 {
     struct policy_unknowns *u = b->request->unknowns;
+    check(u != NULL);
     if (!templates_read_cut(b, rule)) return;
     u->derived = args;
     for (const struct template *t = rule->templates; t != NULL; t = t->next)
@@ -213,4 +223,5 @@ void unknown_args(struct evaluation *b, const struct rule *rule, const struct js
     u->is_open = true; /* with the value itself they can perhaps be made */
     if (open_find(u, rule->id, false) == NULL)
         (void)open_add(u, rule->id, false, rule->document->name, rule->id);
+    unknowns_check(u);
 }

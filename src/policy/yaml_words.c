@@ -1,5 +1,7 @@
 #include "policy/yaml_words.h"
 
+#include "base/check.h"
+
 /* ---- the text around it ---- */
 
 static struct str line_of(struct str text, unsigned line)
@@ -14,6 +16,7 @@ static unsigned indentation(struct str line)
 {
     unsigned count = 0;
     while (count < line.size && line.bytes[count] == ' ') count++;
+    check(count <= line.size);
     return count;
 }
 
@@ -34,6 +37,7 @@ static unsigned line_before(struct str text, unsigned line, struct str *ret_line
         *ret_line = one;
         found = i;
     }
+    check(found < line || found == 0);
     return found;
 }
 
@@ -116,6 +120,7 @@ static void put_indentation(struct buf *out, const struct yaml_slip *s)
 
 static void put_bracket(struct buf *out, const struct yaml_slip *s, char open, char close)
 {
+    check(s->from_line > 0);
     buf_printf(
         out, "the %c of line %u, column %u is not closed by %c, or a comma is missing before this",
         open, s->from_line, s->from_column, close);
@@ -176,6 +181,7 @@ static bool put_known(struct buf *out, struct yaml_slip *s)
 
 void yaml_words_put(struct buf *out, struct yaml_slip *s)
 {
+    check(s->problem != NULL && s->context != NULL && s->line > 0);
     if (put_known(out, s)) return;
     buf_printf(out, "not YAML: %s%s%s", s->problem, *s->context != '\0' ? " " : "", s->context);
 }

@@ -395,6 +395,7 @@ static void moves_and_votes_of_an_earlier_version_come_back(void **state)
     assert_true(delta_read_moved(&e, &r));
     assert_int_equal(r.cancelled_by, REVIEW_NOT_CANCELLED);
     put.state = REVIEW_CANCELLED;
+    put.cancelled_by = REVIEW_BY_REVOCATION;
     buf_clear(&out);
     delta_put_moved(&out, &put);
     make_plain(&out, DELTA_REVIEW_MOVED_PLAIN, 1);
@@ -544,8 +545,6 @@ static void values_that_cannot_be_are_damaged(void **state)
     (void)state;
     char bytes[BYTES];
     struct buf out = buf_over(bytes, sizeof bytes);
-    struct limit_request ask = some_ask();
-    struct limit_told told = {.counted = true, .stamp_ms = UINT64_MAX};
     struct delta_entry e = only_entry(put_entry(DELTA_REVIEW_MOVED, &out));
     bytes[7 + ID_BYTES] = REVIEW_STATES; /* no such state */
     assert_false(read_entry(&e));
@@ -558,32 +557,29 @@ static void values_that_cannot_be_are_damaged(void **state)
     e = only_entry(put_entry(DELTA_REVIEW_OPENED, &out));
     bytes[7 + ID_BYTES + 8] = 2; /* neither true nor false */
     assert_false(read_entry(&e));
-    buf_clear(&out);
-    delta_put_counted(&out, &ask, &told); /* a stamp that nothing can be reckoned with */
-    e = only_entry(buf_view(&out));
+    const size_t window = 7 + SLOT_KEY_BYTES;
+    e = only_entry(put_entry(DELTA_LIMIT_COUNTED, &out));
+    memset(bytes + window + 8, 0xff, 8); /* a stamp that nothing can be reckoned with */
     assert_false(read_entry(&e));
-    told.stamp_ms = 1795166400123;
-    ask.window_ms = 0;
-    buf_clear(&out);
-    delta_put_counted(&out, &ask, &told);
-    e = only_entry(buf_view(&out));
+    e = only_entry(put_entry(DELTA_LIMIT_COUNTED, &out));
+    memset(bytes + window, 0, 8);
     assert_false(read_entry(&e));
-    ask.window_ms = UINT64_MAX;
-    buf_clear(&out);
-    delta_put_counted(&out, &ask, &told);
-    e = only_entry(buf_view(&out));
+    memset(bytes + window, 0xff, 8);
     assert_false(read_entry(&e));
     buf_clear(&out);
-    delta_put_traced(&out, id_of(1), (struct str){0}); /* names nothing */
+    delta_put_traced(&out, id_of(1), STR(""));
     e = only_entry(buf_view(&out));
+    memset(bytes + 7 + ID_BYTES, 0xff, 4); /* an absent text: it names nothing */
     assert_false(read_entry(&e));
     buf_clear(&out);
-    delta_put_resumed(&out, SLOT, STR("acme"), (struct str){0}, 5);
+    delta_put_resumed(&out, SLOT, STR("acme"), STR(""), 5);
     e = only_entry(buf_view(&out));
+    memset(bytes + 7 + 4 + 4, 0xff, 4);
     assert_false(read_entry(&e));
     buf_clear(&out);
-    delta_put_suspended(&out, SLOT, &(struct actor_facts){.actor = STR("bot")});
+    delta_put_suspended(&out, SLOT, &(struct actor_facts){.tenant = STR(""), .actor = STR("bot")});
     e = only_entry(buf_view(&out));
+    memset(bytes + 7, 0xff, 4);
     assert_false(read_entry(&e));
 }
 

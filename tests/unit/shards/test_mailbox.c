@@ -75,6 +75,7 @@ static void one_turn_takes_so_many_from_a_peer_and_says_that_there_is_more(void 
     bool more = false;
     int taken = 0;
     for (int i = 0; i < MAILBOX_TAKE + 2; i++) mailbox_send(p, 0, 2, &calls[i]);
+    calls[MAILBOX_TAKE + 2].origin = 1;
     mailbox_send(p, 1, 2, &calls[MAILBOX_TAKE + 2]); /* another peer's turn comes all the same */
     mailbox_flush(p, 0, note_ring, rung);
     mailbox_flush(p, 1, note_ring, rung);
