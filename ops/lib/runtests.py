@@ -307,6 +307,12 @@ def long_limits():
     return program(folder, "sim_sim_limits", "--count", "20000", count=r"(\d+) lives", least=20000) if folder else Counts(failed=1)
 
 
+def long_steps():
+    """100,000 lives of the steps of requests, over results that are late, lost or doubled. Release builds have no calls to wrap."""
+    folder = build("dev")
+    return program(folder, "sim_sim_steps", "--count", "100000", count=r"(\d+) seeds", least=100000) if folder else Counts(failed=1)
+
+
 def long_state():
     """A million lives of the state, over late mail and power cuts."""
     folder = build("release")
@@ -482,7 +488,7 @@ def long():
 
     steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults), ("tls", long_tls), ("damaged", long_damaged),
              ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("masks", long_masks), ("shadow", long_shadow), ("limits", long_limits), ("planted", long_planted),
-             ("state", long_state), ("races", long_races), ("retries", long_retries), ("walks", long_walks), ("agents", long_agents), ("coding", long_coding), ("documents", long_documents), ("console", long_console), ("races_tsan", long_races_tsan),
+             ("state", long_state), ("steps", long_steps), ("races", long_races), ("retries", long_retries), ("walks", long_walks), ("agents", long_agents), ("coding", long_coding), ("documents", long_documents), ("console", long_console), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan), ("cel", long_cel)]
     for name, step in steps:
         if is_done(name):

@@ -20,6 +20,18 @@ enum {
 
 static inline struct authorization *of(struct operation *e) { return authorization_of(e); }
 
+/* What holds between two steps. */
+static void authorization_check(const struct authorization *a)
+{
+    const bool is_redemption = a->kind == AUTHORIZATION_REDEMPTION;
+    check(a->limits.counted <= a->limits.count && a->shadow.counted <= a->shadow.count);
+    check((a->holds & HOLD_CLAIM) == 0 || is_redemption);
+    check((a->holds & HOLD_KEY) == 0 || a->kind == AUTHORIZATION_FIRST);
+    check((a->holds & HOLD_OUTCOME) == 0 || (a->holds & HOLD_KEY) != 0);
+    check((a->holds & HOLD_USE) == 0 || a->operation.caller.token != NULL);
+    check(a->holds == 0 || !a->tools.dry_run);
+}
+
 /* ---- begin ---- */
 
 void *authorization_begin(struct engine_reactor *w, struct http_exchange *x, size_t size)
@@ -139,6 +151,7 @@ enum step_result authorization_send(struct authorization *a)
 static enum step_result answer(struct operation *e)
 {
     struct authorization *a = of(e);
+    authorization_check(a);
     check((a->holds & HOLD_KEY) == 0);
     check(authorization_permits(a) || a->limits.counted == 0);
     count_outcome(a);
@@ -259,6 +272,7 @@ static enum step_result undo(struct operation *e)
 {
     struct authorization *a = of(e);
     unsigned slot = 0;
+    authorization_check(a);
     for (size_t i = 0; i < sizeof undo_list / sizeof *undo_list; i++)
         if ((a->undoes & undo_list[i].hold) != 0 && undo_list[i].undo(a, &slot) &&
             !(planted("undo_forgotten") && undo_list[i].hold == HOLD_COUNTS))
@@ -676,6 +690,7 @@ static enum step_result record(struct operation *e)
 {
     struct authorization *a = of(e);
     const enum verdict v = a->d.outcome.verdict;
+    authorization_check(a);
     check(v != VERDICT_DENY || a->limits.counted == 0);
     if (v != VERDICT_DENY && authorization_token_died(a))
         return authorization_fail(a, ERR_CREDENTIAL_REVOKED);

@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/planted.h"
 #include "engine/engine.h"
 
 enum {
@@ -217,19 +218,25 @@ enum step_result operation_fail(struct operation *e, const struct fault *f)
 
 /* ---- the loop ---- */
 
+/* What holds between two steps. */
+static inline void operation_check(const struct operation *e)
+{
+    check(e->step < e->process->count);
+    check(e->calls_away == 0 || e->x == NULL);
+    check(e->x == NULL || !link_is_on(&e->link));
+    check(e->wait == NULL || (e->bundle == NULL && e->x == NULL));
+    check(e->state != OPERATION_ANSWERED || e->process->steps[e->step].answered != NULL);
+}
+
 static void take_steps(struct operation *e)
 {
     struct engine_reactor *w = e->engine_reactor;
     check(!w->is_stepping);
     w->is_stepping = true;
     for (;;) {
-        check(e->step < e->process->count);
-        check(e->calls_away == 0 || e->x == NULL);
-        check(e->x == NULL || !link_is_on(&e->link));
-        check(e->wait == NULL || e->bundle == NULL);
+        operation_check(e);
         const struct step *s = &e->process->steps[e->step];
         const bool is_answered = e->state == OPERATION_ANSWERED;
-        check(!is_answered || s->answered != NULL);
         e->state = OPERATION_STEPPING;
         e->next_step = e->step + 1;
         const enum step_result r = is_answered ? s->answered(e) : s->run(e);
@@ -538,9 +545,10 @@ bool operation_origin(struct engine_reactor *w, struct call *c)
     }
     struct operation *e = c->sender;
     if (e == NULL || e->state != OPERATION_AWAY) return false;
-    if (!c->answered && e->wait == NULL) return false; /* only a forgotten wait returns so */
+    if (!c->answered && e->wait == NULL && !planted("result_twice"))
+        return false; /* only a forgotten wait returns so */
     check(e->engine_reactor == w);
-    c->sender = NULL; /* a result is taken once */
+    if (!planted("result_twice")) c->sender = NULL; /* a result is taken once */
     if (e->wait != NULL && e->wait->call_is_out && !wait_origin(e->wait)) return true;
     raise_barrier(e, c);
     if (c != &e->call && --e->gathered_left > 0) return true;
