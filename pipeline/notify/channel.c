@@ -4,6 +4,7 @@
 
 #include "crypto/crypto.h"
 #include "crypto/secret.h"
+#include "outbound/url.h"
 #include "pipeline/notify/signature.h"
 
 enum { OPTION_TEXT_MAX = 80 };
@@ -32,16 +33,6 @@ static bool read_kind(struct notify_channel *c)
 
 /* ---- addresses ---- */
 
-/* Printable ASCII without what a URL's text or a header cannot have. */
-static bool is_printable(struct str text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (text.bytes[i] <= ' ' || text.bytes[i] >= 0x7F ||
-            strchr("\"<>\\^`{|}", text.bytes[i]) != NULL)
-            return false;
-    return text.size > 0;
-}
-
 static enum err check_url(const struct notify_channel *c, struct str url, struct fault *f)
 {
     bool is_mail = c->kind == CHANNEL_MAIL;
@@ -49,7 +40,7 @@ static enum err check_url(const struct notify_channel *c, struct str url, struct
     struct str tls = is_mail ? STR("smtps://") : STR("https://"),
                plain = is_mail ? STR("smtp://") : STR("http://");
     bool is_tls = str_starts(url, tls);
-    if ((!is_tls && !str_starts(url, plain)) || !is_printable(url))
+    if ((!is_tls && !str_starts(url, plain)) || !url_is_printable(url))
         return wrong(c, key,
                      is_mail ? "must be smtp://host:port or smtps://host:port"
                              : "must be a URL such as https://host/path",
@@ -59,9 +50,7 @@ static enum err check_url(const struct notify_channel *c, struct str url, struct
                      "must be https://, because others on the way can read http://; "
                      "allow_plaintext permits it",
                      f);
-    struct str host = str_skip(url, is_tls ? tls.size : plain.size);
-    host.size = str_find(host, '/');
-    if (host.size == 0 || str_find(host, '@') < host.size)
+    if (str_is_absent(url_host(url, is_tls ? tls.size : plain.size)))
         return wrong(c, key, "must have a host, and no user or password before it", f);
     return ERR_OK;
 }
@@ -109,7 +98,7 @@ enum err channel_read_secret(const struct notify_channel *c, char to[CHANNEL_SEC
 static bool is_address(struct str text)
 {
     size_t at = str_find(text, '@');
-    return is_printable(text) && str_find(text, ',') == text.size &&
+    return url_is_printable(text) && str_find(text, ',') == text.size &&
            str_find(text, ';') == text.size && at > 0 && at + 1 < text.size &&
            str_find(str_skip(text, at + 1), '@') == text.size - at - 1;
 }

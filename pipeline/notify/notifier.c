@@ -17,7 +17,7 @@
 #include "pipeline/ingest/consumer_store.h"
 #include "pipeline/notify/message.h"
 #include "pipeline/notify/notice_store.h"
-#include "pipeline/notify/sender.h"
+#include "outbound/outbound.h"
 #include "pipeline/notify/signature.h"
 
 enum {
@@ -43,7 +43,7 @@ struct place {
     struct str event;
     bool is_gone; /* the event was dropped by age */
     struct arena arena;
-    struct send_result result;
+    struct outbound_result result;
     uint64_t failures, wait_until_ms; /* in a row; monotonic */
 };
 
@@ -51,7 +51,7 @@ struct notifier {
     const struct notifier_options options;
     struct store *store;
     struct metrics_sheet *sheet;
-    struct sender *sender;
+    struct outbound *sender;
     struct lease lease;
     bool is_mine;             /* the lease, at the last heartbeat */
     uint64_t next, kept_next; /* the record to read next; the same as the store has it */
@@ -224,11 +224,11 @@ static enum err take_up(struct notifier *n, const struct noted_event *noted, uin
 static void fail(struct place *p, const char *why)
 {
     struct str text = str_from(why);
-    if (text.size >= SENDER_ERROR_TEXT) {
-        text.size = SENDER_ERROR_TEXT - 1; /* between characters */
+    if (text.size >= OUTBOUND_ERROR_TEXT) {
+        text.size = OUTBOUND_ERROR_TEXT - 1; /* between characters */
         while (((unsigned char)text.bytes[text.size] & 0xC0) == 0x80) text.size--;
     }
-    p->result = (struct send_result){0};
+    p->result = (struct outbound_result){0};
     snprintf(p->result.error, sizeof p->result.error, "%.*s", STR_FORMAT(text));
     p->state = PLACE_ENDED;
 }
@@ -275,16 +275,18 @@ static void begin(struct notifier *n, struct place *p, const struct message *m, 
     struct buf body;
     buf_init(&body, 4 << 10, MESSAGE_BYTES_MAX);
     put_body(&body, c, m);
-    struct send_request r = {.url = url,
-                             .body = buf_view(&body),
-                             .headers = {"content-type: application/json", "expect:"},
-                             .header_count = 2,
-                             .from = c->from,
-                             .to = c->to,
-                             .user = c->user,
-                             .password = secret,
-                             .allow_private = c->allow_private,
-                             .allow_plaintext = c->allow_plaintext};
+    bool is_mail = c->kind == CHANNEL_MAIL;
+    struct outbound_request r = {.method = is_mail ? OUTBOUND_MAIL : OUTBOUND_POST,
+                                 .url = url,
+                                 .body = buf_view(&body),
+                                 .headers = {"content-type: application/json", "expect:"},
+                                 .header_count = 2,
+                                 .from = c->from,
+                                 .to = c->to,
+                                 .user = c->user,
+                                 .password = secret,
+                                 .allow_private = c->allow_private,
+                                 .allow_plaintext = c->allow_plaintext};
     bool is_made = !body.overflow;
     if (is_made && c->kind == CHANNEL_WEBHOOK) {
         is_made = put_heads(&heads, m, str_from(secret), r.body);
@@ -293,7 +295,7 @@ static void begin(struct notifier *n, struct place *p, const struct message *m, 
         r.headers[4] = heads.signature;
         r.header_count = 5;
     }
-    if (!is_made || !sender_begin(n->sender, (size_t)(p - n->places), &r))
+    if (!is_made || !outbound_begin(n->sender, (size_t)(p - n->places), &r))
         fail(p, "there was no memory for the message");
     buf_fini(&body);
 }
@@ -325,7 +327,8 @@ static void send(struct notifier *n, struct place *p)
 static void take_results(struct notifier *n)
 {
     for (size_t i = 0; i < n->place_count; i++)
-        if (n->places[i].state == PLACE_SENDING && sender_take(n->sender, i, &n->places[i].result))
+        if (n->places[i].state == PLACE_SENDING &&
+            outbound_take(n->sender, i, &n->places[i].result))
             n->places[i].state = PLACE_ENDED;
 }
 
@@ -611,7 +614,7 @@ static void finish(struct notifier *n)
     uint64_t until_ms = monotonic_ms() + STOP_MS;
     n->is_mine = false;
     while (is_sending(n) && monotonic_ms() < until_ms) {
-        sender_work(n->sender, LOOK_MS);
+        outbound_work(n->sender, LOOK_MS);
         take_results(n);
         (void)turn(n);
     }
@@ -627,7 +630,7 @@ static void *run(void *context)
         take_results(n);
         bool goes_on = turn(n);
         look_at_status(n);
-        sender_work(n->sender, goes_on ? 0 : LOOK_MS);
+        outbound_work(n->sender, goes_on ? 0 : LOOK_MS);
     }
     finish(n);
     return NULL;
@@ -635,7 +638,7 @@ static void *run(void *context)
 
 static void destroy(struct notifier *n)
 {
-    sender_destroy(n->sender);
+    outbound_destroy(n->sender);
     for (size_t i = 0; i < n->place_count; i++) arena_fini(&n->places[i].arena);
     arena_fini(&n->arena);
     arena_fini(&n->scratch);
@@ -666,7 +669,7 @@ static struct notifier *create(const struct notifier_options *o)
         n->places[i].channel = &o->channels[i];
         arena_init(&n->places[i].arena, 4 << 10, EVENT_ARENA_BYTES);
     }
-    n->sender = sender_create(n->place_count, o->ca_file);
+    n->sender = outbound_create(n->place_count, o->ca_file);
     check(n->sender != NULL);
     return n;
 }
@@ -691,7 +694,7 @@ void notifier_stop(struct notifier *n)
 {
     if (n == NULL) return;
     atomic_store(&n->stopping, true);
-    sender_wake(n->sender);
+    outbound_wake(n->sender);
     pthread_join(n->thread, NULL);
     destroy(n);
 }

@@ -1,4 +1,4 @@
-#include "pipeline/notify/sender.h"
+#include "outbound/outbound.h"
 
 #include <curl/curl.h>
 #include <netinet/in.h>
@@ -9,8 +9,9 @@
 
 #include "base/check.h"
 #include "cel/cel.h"
+#include "crypto/crypto.h"
 
-enum trouble { TROUBLE_NONE, TROUBLE_PRIVATE, TROUBLE_HEAD };
+enum trouble { TROUBLE_NONE, TROUBLE_PRIVATE, TROUBLE_HEAD, TROUBLE_LONG };
 
 struct transfer {
     CURL *easy; /* NULL: the place is free */
@@ -19,48 +20,65 @@ struct transfer {
     char *body;
     size_t size, at; /* at: of a mail, what was read */
     struct curl_slist *headers, *receivers;
-    size_t answer_bytes, head_bytes;
+    char *answer; /* kept until the place is used again */
+    size_t answer_bytes, answer_max, head_bytes;
     bool allow_private, is_mail;
     enum trouble trouble;
 };
 
-struct sender {
+struct outbound {
     CURLM *multi;
     char *ca_file;
     size_t places;
     struct transfer transfers[];
 };
 
-struct sender *sender_create(size_t places, const char *ca_file)
+struct outbound *outbound_create(size_t places, const char *ca_file)
 {
-    struct sender *s = calloc(1, sizeof *s + places * sizeof *s->transfers);
+    struct outbound *s = calloc(1, sizeof *s + places * sizeof *s->transfers);
     if (s == NULL) return NULL;
     s->places = places;
     s->ca_file = strdup(ca_file);
     s->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? curl_multi_init() : NULL;
     if (s->multi == NULL || s->ca_file == NULL) {
-        sender_destroy(s);
+        outbound_destroy(s);
         return NULL;
     }
     return s;
 }
 
-static void fini(struct sender *s, struct transfer *t)
+static void forget_answer(struct transfer *t)
 {
+    if (t->answer == NULL) return;
+    memory_wipe(t->answer, t->answer_max);
+    free(t->answer);
+    t->answer = NULL;
+}
+
+/* All but the answer. */
+static void fini(struct outbound *s, struct transfer *t)
+{
+    char *answer = t->answer;
+    size_t answer_max = t->answer_max;
+
     if (t->easy != NULL) {
         curl_multi_remove_handle(s->multi, t->easy);
         curl_easy_cleanup(t->easy);
     }
     curl_slist_free_all(t->headers);
     curl_slist_free_all(t->receivers);
+    if (t->body != NULL) memory_wipe(t->body, t->size);
     free(t->body);
-    *t = (struct transfer){0};
+    *t = (struct transfer){.answer = answer, .answer_max = answer_max};
 }
 
-void sender_destroy(struct sender *s)
+void outbound_destroy(struct outbound *s)
 {
     if (s == NULL) return;
-    for (size_t i = 0; i < s->places; i++) fini(s, &s->transfers[i]);
+    for (size_t i = 0; i < s->places; i++) {
+        fini(s, &s->transfers[i]);
+        forget_answer(&s->transfers[i]);
+    }
     if (s->multi != NULL) curl_multi_cleanup(s->multi);
     free(s->ca_file);
     free(s);
@@ -97,9 +115,18 @@ static curl_socket_t open_socket(void *transfer, curlsocktype purpose, struct cu
 static size_t take_answer(char *bytes, size_t one, size_t size, void *transfer)
 {
     struct transfer *t = transfer;
-    (void)bytes;
-    t->answer_bytes += one * size;
-    return t->answer_bytes > SENDER_ANSWER_BYTES ? 0 : one * size;
+    size_t more = one * size;
+    if (t->answer == NULL) {
+        t->answer_bytes += more;
+        return t->answer_bytes > OUTBOUND_UNWANTED_BYTES ? 0 : more;
+    }
+    if (more > t->answer_max - t->answer_bytes) {
+        t->trouble = TROUBLE_LONG;
+        return 0;
+    }
+    memcpy(t->answer + t->answer_bytes, bytes, more);
+    t->answer_bytes += more;
+    return more;
 }
 
 static size_t take_head(char *bytes, size_t one, size_t size, void *transfer)
@@ -107,7 +134,7 @@ static size_t take_head(char *bytes, size_t one, size_t size, void *transfer)
     struct transfer *t = transfer;
     (void)bytes;
     t->head_bytes += one * size;
-    if (t->head_bytes <= SENDER_HEAD_BYTES) return one * size;
+    if (t->head_bytes <= OUTBOUND_HEAD_BYTES) return one * size;
     t->trouble = TROUBLE_HEAD;
     return 0;
 }
@@ -124,7 +151,7 @@ static size_t give_mail(char *to, size_t one, size_t size, void *transfer)
 
 /* ---- the start of a transfer ---- */
 
-static bool set_mail(struct transfer *t, const struct send_request *r)
+static bool set_mail(struct transfer *t, const struct outbound_request *r)
 {
     struct str list = str_from(r->to), one;
     while (str_split(&list, ',', &one)) {
@@ -142,29 +169,29 @@ static bool set_mail(struct transfer *t, const struct send_request *r)
                curl_easy_setopt(t->easy, CURLOPT_UPLOAD, 1L) == CURLE_OK &&
                curl_easy_setopt(t->easy, CURLOPT_READFUNCTION, give_mail) == CURLE_OK &&
                curl_easy_setopt(t->easy, CURLOPT_READDATA, t) == CURLE_OK;
-    if (!set || *r->user == '\0') return set;
-    return curl_easy_setopt(t->easy, CURLOPT_USERNAME, r->user) == CURLE_OK &&
-           curl_easy_setopt(t->easy, CURLOPT_PASSWORD, r->password) == CURLE_OK;
+    return set;
 }
 
-static bool set_http(struct transfer *t, const struct send_request *r)
+static bool set_http(struct transfer *t, const struct outbound_request *r)
 {
     for (size_t i = 0; i < r->header_count; i++) {
         struct curl_slist *more = curl_slist_append(t->headers, r->headers[i]);
         if (more == NULL) return false;
         t->headers = more;
     }
-    return curl_easy_setopt(t->easy, CURLOPT_POST, 1L) == CURLE_OK &&
-           curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->body) == CURLE_OK &&
-           curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->size) ==
-               CURLE_OK &&
+    bool set =
+        r->method == OUTBOUND_GET ||
+        (curl_easy_setopt(t->easy, CURLOPT_POST, 1L) == CURLE_OK &&
+         curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->body) == CURLE_OK &&
+         curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->size) == CURLE_OK);
+    return set && curl_easy_setopt(t->easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC) == CURLE_OK &&
            curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers) == CURLE_OK &&
            curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) ==
                CURLE_OK &&
            curl_easy_setopt(t->easy, CURLOPT_USERAGENT, "writ/" WRIT_VERSION) == CURLE_OK;
 }
 
-static bool set_common(struct sender *s, struct transfer *t, const struct send_request *r)
+static bool set_common(struct outbound *s, struct transfer *t, const struct outbound_request *r)
 {
     CURL *e = t->easy;
     bool set =
@@ -174,8 +201,8 @@ static bool set_common(struct sender *s, struct transfer *t, const struct send_r
         curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&
         curl_easy_setopt(e, CURLOPT_PROXY, "") == CURLE_OK &&
         curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-        curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)SENDER_MS) == CURLE_OK &&
-        curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)SENDER_CONNECT_MS) == CURLE_OK &&
+        curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)OUTBOUND_MS) == CURLE_OK &&
+        curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)OUTBOUND_CONNECT_MS) == CURLE_OK &&
         curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK &&
         curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK &&
         curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
@@ -186,23 +213,30 @@ static bool set_common(struct sender *s, struct transfer *t, const struct send_r
         curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, take_head) == CURLE_OK &&
         curl_easy_setopt(e, CURLOPT_HEADERDATA, t) == CURLE_OK &&
         curl_easy_setopt(e, CURLOPT_PRIVATE, t) == CURLE_OK;
+    if (set && r->user != NULL && *r->user != '\0')
+        set = curl_easy_setopt(e, CURLOPT_USERNAME, r->user) == CURLE_OK &&
+              curl_easy_setopt(e, CURLOPT_PASSWORD, r->password) == CURLE_OK;
     if (!set || *s->ca_file == '\0') return set;
     return curl_easy_setopt(e, CURLOPT_CAINFO, s->ca_file) == CURLE_OK &&
            curl_easy_setopt(e, CURLOPT_CAPATH, NULL) == CURLE_OK;
 }
 
-bool sender_begin(struct sender *s, size_t place, const struct send_request *r)
+bool outbound_begin(struct outbound *s, size_t place, const struct outbound_request *r)
 {
     struct transfer *t = &s->transfers[place];
     check(place < s->places && t->easy == NULL);
-    t->is_mail = strncmp(r->url, "smtp", 4) == 0;
+    forget_answer(t);
+    t->is_mail = r->method == OUTBOUND_MAIL;
     t->allow_private = r->allow_private;
+    t->answer_max = r->answer_max;
+    if (r->answer_max > 0) t->answer = malloc(r->answer_max);
     t->easy = curl_easy_init();
     t->body = malloc(r->body.size + 1);
-    if (t->body != NULL) memcpy(t->body, r->body.bytes, r->body.size);
+    if (t->body != NULL && r->body.size > 0) memcpy(t->body, r->body.bytes, r->body.size);
     t->size = r->body.size;
-    if (t->easy == NULL || t->body == NULL || !set_common(s, t, r) ||
-        !(t->is_mail ? set_mail(t, r) : set_http(t, r)) ||
+    bool has_memory =
+        t->easy != NULL && t->body != NULL && (t->answer != NULL || t->answer_max == 0);
+    if (!has_memory || !set_common(s, t, r) || !(t->is_mail ? set_mail(t, r) : set_http(t, r)) ||
         curl_multi_add_handle(s->multi, t->easy) != CURLM_OK) {
         fini(s, t);
         return false;
@@ -212,12 +246,12 @@ bool sender_begin(struct sender *s, size_t place, const struct send_request *r)
 
 /* ---- its end ---- */
 
-bool sender_is_busy(const struct sender *s, size_t place)
+bool outbound_is_busy(const struct outbound *s, size_t place)
 {
     return s->transfers[place].easy != NULL;
 }
 
-static bool note_ends(struct sender *s)
+static bool note_ends(struct outbound *s)
 {
     CURLMsg *m;
     int left;
@@ -233,7 +267,7 @@ static bool note_ends(struct sender *s)
     return any;
 }
 
-void sender_work(struct sender *s, int timeout_ms)
+void outbound_work(struct outbound *s, int timeout_ms)
 {
     int running = 0;
     (void)curl_multi_perform(s->multi, &running);
@@ -243,18 +277,20 @@ void sender_work(struct sender *s, int timeout_ms)
     (void)note_ends(s);
 }
 
-void sender_wake(struct sender *s) { (void)curl_multi_wakeup(s->multi); }
+void outbound_wake(struct outbound *s) { (void)curl_multi_wakeup(s->multi); }
 
-static void put_error(char *to, const char *text) { snprintf(to, SENDER_ERROR_TEXT, "%s", text); }
+static void put_error(char *to, const char *text) { snprintf(to, OUTBOUND_ERROR_TEXT, "%s", text); }
 
-static void settle_http(struct transfer *t, struct send_result *ret)
+static void settle_http(struct transfer *t, struct outbound_result *ret)
 {
     long status = 0;
     curl_off_t after = 0;
     (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     (void)curl_easy_getinfo(t->easy, CURLINFO_RETRY_AFTER, &after);
     if (after > 0) ret->retry_after_s = (uint64_t)after;
-    /* The rest of a long answer is not wanted: its status has come. */
+    ret->status = status;
+    if (t->answer != NULL) ret->answer = str_of(t->answer, t->answer_bytes);
+    /* The rest of a long answer that is not wanted: its status has come. */
     bool has_answered =
         t->code == CURLE_OK || (t->code == CURLE_WRITE_ERROR && t->trouble == TROUBLE_NONE);
     ret->is_delivered = has_answered && status >= 200 && status < 300;
@@ -263,16 +299,19 @@ static void settle_http(struct transfer *t, struct send_result *ret)
                  status >= 300 && status < 400 ? ", and redirects are not followed" : "");
 }
 
-bool sender_take(struct sender *s, size_t place, struct send_result *ret)
+bool outbound_take(struct outbound *s, size_t place, struct outbound_result *ret)
 {
     struct transfer *t = &s->transfers[place];
     if (t->easy == NULL || !t->has_ended) return false;
-    *ret = (struct send_result){.is_delivered = t->is_mail && t->code == CURLE_OK};
+    *ret = (struct outbound_result){.is_delivered = t->is_mail && t->code == CURLE_OK};
     if (!t->is_mail) settle_http(t, ret);
     if (!ret->is_delivered && t->trouble == TROUBLE_PRIVATE)
         put_error(ret->error, "its address is not public, and allow_private is not set");
     else if (!ret->is_delivered && t->trouble == TROUBLE_HEAD)
         put_error(ret->error, "the head of its answer is larger than 16 KiB");
+    else if (!ret->is_delivered && t->trouble == TROUBLE_LONG)
+        snprintf(ret->error, sizeof ret->error, "its answer is larger than %zu KiB",
+                 t->answer_max >> 10);
     else if (!ret->is_delivered && ret->error[0] == '\0')
         put_error(ret->error, curl_easy_strerror(t->code));
     fini(s, t);
