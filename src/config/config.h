@@ -26,7 +26,7 @@ enum {
     CONFIG_OPTIONS
 };
 
-enum { CHANNELS_MAX = 32, CHANNEL_NAME_MAX = 32 };
+enum { CHANNELS_MAX = 32, PROVIDERS_MAX = 8, GROUP_NAME_MAX = 32 };
 
 enum {
 #define CHANNEL(field, type, key, otherwise, help) CHANNEL_AT_##field,
@@ -35,7 +35,15 @@ enum {
     CHANNEL_OPTIONS
 };
 
+enum {
+#define PROVIDER(field, type, key, otherwise, help) PROVIDER_AT_##field,
+#include "config/providers.def"
+#undef PROVIDER
+    PROVIDER_OPTIONS
+};
+
 struct config_channel; /* below */
+struct config_provider;
 
 struct config {
 #define CONFIG_TEXT(field) const char *field;
@@ -56,15 +64,26 @@ struct config {
     const char *former[CONFIG_OPTIONS]; /* the former name by which it was set; NULL: it was not */
     struct config_channel *channels[CHANNELS_MAX]; /* in the order of their first option */
     size_t channel_count;
+    struct config_provider *providers[PROVIDERS_MAX];
+    size_t provider_count;
 };
 
 /* The options notify.NAME.… of one NAME. Only their form is checked here. */
 struct config_channel {
-    char name[CHANNEL_NAME_MAX + 1]; /* [a-z][a-z0-9-]* */
+    char name[GROUP_NAME_MAX + 1]; /* [a-z][a-z0-9-]* */
 #define CHANNEL(field, type, key, otherwise, help) CONFIG_##type(field)
 #include "config/channels.def"
 #undef CHANNEL
     char *sources[CHANNEL_OPTIONS]; /* as in struct config */
+};
+
+/* The same for oidc.NAME.… */
+struct config_provider {
+    char name[GROUP_NAME_MAX + 1];
+#define PROVIDER(field, type, key, otherwise, help) CONFIG_##type(field)
+#include "config/providers.def"
+#undef PROVIDER
+    char *sources[PROVIDER_OPTIONS];
 };
 
 /* Reads --config FILE (or WRIT_CONFIG), environment and flags. ERR_END: --help or --version was

@@ -55,8 +55,18 @@ static void put_option(struct buf *out, const char *before, const struct option 
     put_wrapped(out, str_from(o->help), 8, 88);
 }
 
+/* "notify." → "notify.NAME." */
+static const char *member_prefix(const struct group *g, char room[OPTION_NAME_MAX])
+{
+    struct buf text = buf_over(room, OPTION_NAME_MAX - 1);
+    buf_printf(&text, "%sNAME.", g->prefix);
+    room[text.size] = '\0';
+    return room;
+}
+
 void config_put_help(struct buf *out, enum program program)
 {
+    char room[OPTION_NAME_MAX];
     buf_printf(out, "%s\n\nUsage: %s [--config FILE] [--name value | --name=value] …\n\n",
                purpose[program], names[program]);
     put_wrapped(
@@ -71,8 +81,10 @@ void config_put_help(struct buf *out, enum program program)
     for (size_t i = 0; i < option_count(); i++)
         if ((option_at(i)->programs & program) != 0 && option_instead(option_at(i)) == NULL)
             put_option(out, "", option_at(i));
-    for (size_t i = 0; i < CHANNEL_OPTIONS && program == PROGRAM_PLATFORM; i++)
-        put_option(out, "notify.NAME.", channel_option_at(i));
+    const struct group *g;
+    for (size_t i = 0; program == PROGRAM_PLATFORM && (g = group_at(i)) != NULL; i++)
+        for (size_t k = 0; k < g->row_count; k++)
+            put_option(out, member_prefix(g, room), &g->rows[k]);
     buf_put_literal(out, "  --help, --version\n        print this, or the version, and end\n");
 }
 
@@ -116,16 +128,18 @@ static void put_section(struct buf *out, const char *title, enum program program
             put_row(out, "", option_at(i));
 }
 
-static void put_channels(struct buf *out)
+static void put_group(struct buf *out, const struct group *g)
 {
-    buf_put_literal(
+    char room[OPTION_NAME_MAX];
+    buf_printf(
         out,
-        "\n## Channels of notifications\n\n"
-        "Each channel has a NAME: a lowercase letter, then lowercase letters, digits and `-`, at most 32.\n"
-        "A variable has `_` for each `-` of the name. There are at most 32 channels.\n"
-        "[notifications.md](../docs/guides/notifications.md) is the guide.\n\n"
-        "| option | variable | default | value | what it is |\n|---|---|---|---|---|\n");
-    for (size_t i = 0; i < CHANNEL_OPTIONS; i++) put_row(out, "notify.NAME.", channel_option_at(i));
+        "\n## %s\n\n"
+        "Each has a NAME: a lowercase letter, then lowercase letters, digits and `-`, at most 32.\n"
+        "A variable has `_` for each `-` of the name. There are at most %zu %s.\n"
+        "[%s](../docs/guides/%s) is the guide.\n\n"
+        "| option | variable | default | value | what it is |\n|---|---|---|---|---|\n",
+        g->title, g->members_max, g->things, g->guide, g->guide);
+    for (size_t i = 0; i < g->row_count; i++) put_row(out, member_prefix(g, room), &g->rows[i]);
 }
 
 static void put_former(struct buf *out)
@@ -180,6 +194,7 @@ void config_put_reference(struct buf *out)
     put_section(out, "Both programs", PROGRAM_BOTH);
     put_section(out, "writ-engine", PROGRAM_ENGINE);
     put_section(out, "writ-platform", PROGRAM_PLATFORM);
-    put_channels(out);
+    const struct group *g;
+    for (size_t i = 0; (g = group_at(i)) != NULL; i++) put_group(out, g);
     put_former(out);
 }

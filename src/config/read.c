@@ -50,8 +50,9 @@ enum err config_apply_text(struct config *c, enum program program, struct str te
         snprintf(where, sizeof where, "%s:%u", file, s.line);
         const struct former *former;
         const struct option *o = option_named(s.name, &former);
-        if (channel_is_option(s.name)) {
-            e = channel_set(c, s.name, s.value, where, f);
+        const struct group *g = group_of(s.name);
+        if (g != NULL) {
+            e = group_set(g, c, s.name, s.value, where, f);
             if (e != ERR_OK) break;
             continue;
         }
@@ -141,10 +142,11 @@ static enum err apply_variable(struct config *c, enum program program, struct st
         snprintf(where, sizeof where, "environment %.*s", STR_FORMAT(variable));
         return option_set_as(c, o, former, value, where, f);
     }
-    if (channel_is_variable(variable)) {
+    const struct group *g = group_of_variable(variable);
+    if (g != NULL) {
         char where[160];
         snprintf(where, sizeof where, "environment %.*s", NAME_SHOWN(variable));
-        return channel_set_variable(c, variable, value, where, f);
+        return group_set_variable(g, c, variable, value, where, f);
     }
     const struct option *near = option_misspelt(variable, program);
     if (near == NULL) return ERR_OK;
@@ -200,7 +202,7 @@ struct str config_stray_next(char **environment, size_t *at)
     struct variable v;
     const struct former *former;
     while (variable_next(environment, at, &v))
-        if (option_of_variable(v.name, &former) == NULL && !channel_is_variable(v.name) &&
+        if (option_of_variable(v.name, &former) == NULL && group_of_variable(v.name) == NULL &&
             !is_of_others(v.name))
             return v.name;
     return (struct str){0};
@@ -269,8 +271,9 @@ static enum err apply_flag(struct config *c, enum program program, const struct 
 {
     const struct former *former;
     const struct option *o = option_named(flag->name, &former);
-    if (channel_is_option(flag->name) && program == PROGRAM_PLATFORM && !str_is_absent(flag->value))
-        return channel_set(c, flag->name, flag->value, "flag", f);
+    const struct group *g = program == PROGRAM_PLATFORM ? group_of(flag->name) : NULL;
+    if (g != NULL && !str_is_absent(flag->value))
+        return group_set(g, c, flag->name, flag->value, "flag", f);
     if (o == NULL) return refuse_unknown(flag->name, "flag", program, f);
     if ((o->programs & program) == 0)
         return fault_set(f, ERR_UNKNOWN_PARAMETER, o->name,
@@ -410,7 +413,7 @@ enum err config_read(enum program program, int argc, char **argv, char **environ
 void config_fini(struct config *c)
 {
     if (c == NULL) return;
-    channels_free(c);
+    groups_free(c);
     for (size_t i = 0; i < option_count(); i++) {
         free(c->sources[i]);
         c->sources[i] = NULL;

@@ -55,7 +55,7 @@ const struct option *option_at(size_t index)
     return &rows[index];
 }
 
-/* Options of channels are not in the table: they have no bounds. */
+/* Options of groups are not in the table: they have no bounds. */
 static const struct bounds *bounds_of(const struct option *o)
 {
     static const struct bounds none = {0};

@@ -73,21 +73,31 @@ enum err option_set(struct config *c, const struct option *o, struct str value, 
 enum err option_set_value(void *owner, const struct option *o, struct str value, const char *where,
                           struct fault *f);
 
-/* ---- channels.c: the options notify.NAME.KEY ---- */
+/* ---- groups.c: the options notify.NAME.KEY and oidc.NAME.KEY ---- */
 
-/* The row of a key; its name is the key alone. */
-const struct option *channel_option_at(size_t index);
-/* Whether an option's name is of a channel, or a variable's: then it is never another option's. */
-bool channel_is_option(struct str name);
-bool channel_is_variable(struct str variable);
-/* Sets notify.NAME.KEY. ERR_UNKNOWN_PARAMETER: no such key, or no such NAME. ERR_BAD_VALUE: also if
+struct group {
+    const char *prefix;        /* "notify." */
+    const char *things;        /* "channels" */
+    const char *title, *guide; /* for the reference page */
+    const struct option *rows; /* one for each KEY, which is its name */
+    size_t row_count;
+    size_t members_max, member_size; /* one member for each NAME */
+    size_t sources_at;               /* in a member */
+    size_t list_at, count_at;        /* in struct config */
+};
+const struct group *group_at(size_t index); /* NULL: there are no more */
+/* The group of an option's name, or of a variable; NULL: of none. Such a name is never another
+ * option's. */
+const struct group *group_of(struct str name);
+const struct group *group_of_variable(struct str variable);
+/* Sets PREFIX.NAME.KEY. ERR_UNKNOWN_PARAMETER: no such key, or no such NAME. ERR_BAD_VALUE: also if
  * the same file, whose line `where` names, has set it before. */
-enum err channel_set(struct config *c, struct str name, struct str value, const char *where,
-                     struct fault *f);
-/* The same, by WRIT_NOTIFY_NAME_KEY; - in the name is _ there. */
-enum err channel_set_variable(struct config *c, struct str variable, struct str value,
-                              const char *where, struct fault *f);
-void channels_free(struct config *c);
+enum err group_set(const struct group *g, struct config *c, struct str name, struct str value,
+                   const char *where, struct fault *f);
+/* The same, by WRIT_PREFIX_NAME_KEY; - in the name is _ there. */
+enum err group_set_variable(const struct group *g, struct config *c, struct str variable,
+                            struct str value, const char *where, struct fault *f);
+void groups_free(struct config *c);
 
 /* The start of a text that may be long, cut between characters: enough to recognise it. */
 struct str option_shown(struct str text);
