@@ -1,6 +1,7 @@
 #include "oidc/discovery.h"
 
 #include "json/json.h"
+#include "outbound/url.h"
 
 static enum err refuse(struct fault *f, const char *member, const char *why)
 {
@@ -9,40 +10,18 @@ static enum err refuse(struct fault *f, const char *member, const char *why)
 
 /* ---- addresses ---- */
 
-static bool is_url_text(struct str url)
-{
-    for (size_t i = 0; i < url.size; i++)
-        if (url.bytes[i] <= ' ' || url.bytes[i] >= 0x7F ||
-            strchr("\"<>\\^`{|}#", url.bytes[i]) != NULL)
-            return false;
-    return url.size > 0;
-}
-
-static bool is_loopback(struct str host)
-{
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct str name = str_from(names[i]);
-        if (!str_starts(host, name)) continue;
-        struct str port = str_skip(host, name.size);
-        if (port.size == 0 || port.bytes[0] == ':') return true;
-    }
-    return false;
-}
-
 const char *provider_url_wrong(const struct oidc_settings *s, struct str url)
 {
     bool is_tls = str_starts(url, STR("https://"));
     if (url.size > OIDC_URL_MAX) return "is longer than 2048 bytes";
-    if ((!is_tls && !str_starts(url, STR("http://"))) || !is_url_text(url))
+    if ((!is_tls && !str_starts(url, STR("http://"))) || !url_is_printable(url) ||
+        str_find(url, '#') < url.size)
         return "must be a URL such as https://host/path, without #";
-    struct str host = str_skip(url, is_tls ? 8 : 7);
-    size_t end = str_find(host, '/'), query = str_find(host, '?');
-    host.size = end < query ? end : query;
-    if (host.size == 0 || str_find(host, '@') < host.size)
-        return "must have a host, and no user or password before it";
+    struct str host = url_host(url, is_tls ? 8 : 7);
+    if (str_is_absent(host)) return "must have a host, and no user or password before it";
     if (is_tls) return NULL;
-    if (!is_loopback(host)) return "must be https://, because others on the way can read http://";
+    if (!url_host_is_loopback(host))
+        return "must be https://, because others on the way can read http://";
     return s->insecure_loopback ? NULL : "must be https://; insecure_loopback permits http://";
 }
 

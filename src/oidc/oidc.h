@@ -41,15 +41,15 @@ struct oidc_settings {
 
 struct oidc;
 
-/* Checks the options and starts the thread. `ca_file`: PEM file of authorities, "": the system's.
- * `changed` is called on that thread after each fetch, for requests that wait for new keys.
+/* Checks the options and starts the thread, which fetches at once. `ca_file`: PEM file of authorities,
+ * "": the system's. `changed` is called on that thread after each fetch, for requests that wait for one.
  * ERR_BAD_VALUE: an option is missing or wrong; the text names it. */
 enum err oidc_start(const struct oidc_settings *settings, size_t count, const char *ca_file,
                     void (*changed)(void *context), void *context, struct oidc **ret,
                     struct fault *f);
 /* Ends the exchanges under way with ERR_PROVIDER_UNAVAILABLE, and joins the thread. Accepts NULL. */
 void oidc_stop(struct oidc *o);
-void oidc_destroy(struct oidc *o);
+void oidc_destroy(struct oidc *o); /* after oidc_stop(); accepts NULL */
 
 size_t oidc_count(const struct oidc *o);
 const struct oidc_settings *oidc_settings_of(const struct oidc *o, size_t provider);
@@ -64,9 +64,9 @@ struct oidc_endpoints {
     char end_session[OIDC_URL_MAX + 1]; /* "": the provider has none */
 };
 /* ERR_PROVIDER_UNAVAILABLE: its document or its keys could not be fetched, or are too old; the text
- * names the reason. */
+ * names the reason. *ret_may_change: a fetch is under way, after which `changed` is called. */
 enum err oidc_endpoints(struct oidc *o, size_t provider, struct oidc_endpoints *ret,
-                        struct fault *f);
+                        bool *ret_may_change, struct fault *f);
 
 /* One exchange of an authorization code for an ID token (RFC 6749 4.1.3, RFC 7636 4.5). The caller
  * owns it, and its memory and the texts stay until done() is called. */
@@ -106,7 +106,7 @@ struct oidc_status {
     const char *name;
     bool is_usable;
     uint64_t fetched_at; /* ms; 0: never */
-    char error[200];     /* of the last fetch; "": it succeeded */
+    char error[260];     /* of the last fetch; "": it succeeded */
 };
 void oidc_status_of(struct oidc *o, size_t provider, struct oidc_status *ret);
 

@@ -168,6 +168,7 @@ static enum err boot(struct platform *p, struct fault *f)
     err = work_create(p, platform_store(c), (unsigned)c->readers, job_finish, &p->work, f);
     if (err == ERR_OK) err = retention_thread_create(c, &p->history, &p->retention_thread, f);
     if (err == ERR_OK) err = notify_start(p, f);
+    if (err == ERR_OK) err = providers_start(p, f);
     if (err == ERR_OK) err = directory_create(p, &p->watch, f);
     return err == ERR_OK ? listeners_start(&p->listeners, p->loop, accepted, p, f) : err;
 }
@@ -255,8 +256,10 @@ void platform_destroy(struct platform *p)
 {
     if (p == NULL) return;
     listeners_stop(&p->listeners);
+    providers_stop(p);
     work_stop(p->work);
     work_destroy(p->work);
+    providers_destroy(p);
     directory_destroy(p->watch);
     policy_book_destroy(p->book);
     consumer_stop(p->consumer);

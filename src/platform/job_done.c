@@ -21,7 +21,7 @@ static bool is_of_the_store(const struct job *j)
 static void note_store(struct platform *p, const struct job *j)
 {
     bool is_writer = j->queue == QUEUE_WRITER;
-    if (j->work == NULL || (!is_writer && !j->has_token)) return;
+    if (j->work == NULL || j->queue == QUEUE_COUNT || (!is_writer && !j->has_token)) return;
     if (j->err == ERR_OK && j->wrote_nothing) return;
     struct store_trouble *t = &p->trouble[j->queue];
     bool was_well = t->fault.text[0] == '\0';

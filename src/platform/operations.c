@@ -106,6 +106,7 @@ void healthz_handle(void *context, struct http_exchange *x)
     put_checks(&c, p);
     buf_put_byte(&b, '}');
     notify_put(&b, p);
+    providers_put(&b, p);
     if (p->policy_report.is_complete)
         buf_printf(&b, ",\"policies_refused_when_put\":{\"count\":%zu,%s",
                    p->policy_report.documents, p->policy_report.json);

@@ -5,6 +5,7 @@
  *   readers           queries, each on a snapshot of its own
  *   consumer          Kafka's topic into the store (pipeline/ingest/consume.h), if configured
  *   notifier          messages about reviews (pipeline/notify/notifier.h), if channels are configured
+ *   providers         documents of identity providers (oidc/oidc.h), if providers are configured
  *   retention thread  old events and ended keys, PostgreSQL's partitions (retention_thread.h)
  *
  * The reactor hands jobs to writer and readers (work.h) and answers when they return. Unless a
@@ -27,6 +28,7 @@
 #include "platform/console.h"
 #include "platform/followers.h"
 #include "platform/retention_thread.h"
+#include "platform/providers.h"
 #include "platform/policy_set.h"
 #include "platform/policy_directory.h"
 #include "platform/sessions.h"
@@ -88,7 +90,10 @@ struct platform {
     struct caller caller;   /* of the current request */
     struct sessions *sessions;
     const struct session *session; /* of the current request; NULL: it shows no session */
-    struct loop_timer tick;        /* each second */
+    struct providers providers;
+    const struct identity
+        *identity;          /* of the current request; NULL: it shows no provider's token */
+    struct loop_timer tick; /* each second */
     unsigned looking_s; /* for how many ticks the look at the store has run; 0: it does not run */
     struct streams_full streams_full; /* looked up at intervals */
     unsigned looks;

@@ -181,16 +181,27 @@ bool session_enter(struct platform *p, struct http_exchange *x, uint32_t roles)
     return step == SESSION_FOUND;
 }
 
-/* As a call of the session, with an assertion in place of the cookie. */
-static void forward_session(struct platform *p, struct http_exchange *x)
+/* The same for a provider's token. */
+static bool bearer_enter(struct platform *p, struct http_exchange *x, uint32_t roles)
+{
+    struct fault f;
+    enum provider_step step = bearer_admit(p, x, roles, &f);
+    if (step == PROVIDER_REFUSED) platform_refuse(p, x, &f);
+    return step == PROVIDER_FOUND;
+}
+
+/* As a call of the session or of the provider's person, with an assertion in place of the credential. */
+static void forward_assertion(struct platform *p, struct http_exchange *x)
 {
     char text[ASSERTION_TEXT_MAX];
     struct buf credential = buf_over(text, sizeof text);
     struct fault f;
     uint64_t who;
-    memcpy(&who, p->session->hash.bytes, sizeof who);
+    const struct sha256 hash =
+        p->session != NULL ? p->session->hash : sha256_once(p->identity->person);
+    memcpy(&who, hash.bytes, sizeof who);
     buf_put_literal(&credential, "Bearer ");
-    if (session_assert(p, x, &credential))
+    if (p->session != NULL ? session_assert(p, x, &credential) : bearer_assert(p, x, &credential))
         forward_exchange_as(p->forward, x, buf_view(&credential), who);
     else
         platform_refuse(p, x, api_no_memory(&f));
@@ -227,10 +238,13 @@ static const struct http_route console_routes[] = {
 static void forward_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
-    if (!browser_shows_cookie(x, p->config->public_url))
+    if (browser_shows_cookie(x, p->config->public_url)) {
+        if (session_enter(p, x, ~(uint32_t)0)) forward_assertion(p, x);
+    } else if (bearer_shown(p, x)) {
+        if (bearer_enter(p, x, ~(uint32_t)0)) forward_assertion(p, x);
+    } else {
         forward_exchange(p->forward, x);
-    else if (session_enter(p, x, ~(uint32_t)0))
-        forward_session(p, x);
+    }
 }
 
 #define FORWARD(verb, path, kind)                                                                  \
@@ -299,18 +313,20 @@ static bool admit(struct platform *p, struct http_exchange *x)
     struct fault f;
     p->caller = (struct caller){0};
     p->session = NULL;
+    p->identity = NULL;
     if (x->route->roles == 0) return true;
     if (browser_shows_cookie(x, p->config->public_url)) return session_enter(p, x, x->route->roles);
+    if (bearer_shown(p, x)) return bearer_enter(p, x, x->route->roles);
     return !platform_failed(
         p, x, api_admit(&p->api, x, x->route->roles, world_now_ms(), &p->caller, &f), &f);
 }
 
 /* A body that is still being sent need not be read if the caller may not send it. A session is looked
- * up only when the body is there. */
+ * up only when the body is there, and so is the key of a provider's token. */
 bool route_admit(void *context, struct http_exchange *x)
 {
-    const struct platform *p = context;
-    if (browser_shows_cookie(x, p->config->public_url)) return false;
+    struct platform *p = context;
+    if (browser_shows_cookie(x, p->config->public_url) || bearer_shown(p, x)) return false;
     return admit(context, x) && x->route->roles != 0;
 }
 

@@ -592,6 +592,25 @@ bool job_queue(struct job *j, enum job_queue q)
     return false;
 }
 
+bool job_send_away(struct job *j, struct http_exchange *x)
+{
+    struct platform *p = j->platform;
+    struct fault f;
+    check(j->work != NULL); /* else its return would not be counted */
+    if (j->is_spare || j->arena.overflow) {
+        job_destroy(j);
+        platform_refuse(p, x, api_no_memory(&f));
+        return false;
+    }
+    j->queue = QUEUE_COUNT;
+    j->token = http_defer(x);
+    j->has_token = true;
+    p->work->under_way++;
+    return true;
+}
+
+void job_return(struct job *j) { give_back(j->platform->work, j); }
+
 bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to)
 {
     *to = (struct globs){.count = from->count};

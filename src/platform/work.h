@@ -24,6 +24,7 @@ struct platform;
 struct work;
 struct job;
 
+/* QUEUE_COUNT: the job is with another thread than the store's (job_send_away()). */
 enum job_queue { QUEUE_WRITER, QUEUE_READER, QUEUE_COUNT };
 
 enum {
@@ -125,6 +126,10 @@ void job_send_on(struct job *j, enum job_queue q);
 void job_send_if(struct job *j, struct http_exchange *x, enum err err, enum job_queue q);
 /* Queues a job with or without a token. False, and the job unchanged, if the queue is full. */
 bool job_queue(struct job *j, enum job_queue q);
+/* Defers the exchange for work of another thread, which calls job_return() when it has the outcome.
+ * False: there was no memory for the job; it was refused and destroyed. */
+bool job_send_away(struct job *j, struct http_exchange *x);
+void job_return(struct job *j); /* any thread */
 /* Sends the job's outcome to its client, and destroys it. */
 void job_answer(struct job *j);
 /* The same with a fault. */

@@ -62,6 +62,10 @@ class Provider:
         """A JWT with these claims, signed by the provider's key; a claim that is None is left out."""
         return self.control("token", claims=claims or {}, header=header or {}, key=key)["token"]
 
+    def published(self):
+        with urllib.request.urlopen(f"{self.issuer}/jwks", timeout=30) as r:
+            return json.load(r)["keys"]
+
     def requests(self, path):
         with urllib.request.urlopen(f"{self.issuer}/test/requests", timeout=30) as r:
             return json.load(r).get(path, 0)
