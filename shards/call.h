@@ -153,6 +153,7 @@ struct call {
             uint32_t meets;
             struct id key;                /* of an approval: the key that casts it */
             enum review_proof proof;      /* of resolve: how it names the person */
+            struct str claims;            /* of resolve: those of review_vote */
             struct review_digest binding; /* of redeem */
             struct retry retry;           /* of redeem */
             bool claimed;  /* out of claim: no other operation redeems it until it is given back */

@@ -117,7 +117,8 @@ void delta_put_counted(struct buf *out, const struct limit_request *ask,
 
 void delta_put_opened(struct buf *out, const struct review_facts *r)
 {
-    size_t body = begin(out, DELTA_REVIEW_OPENED, slot_of_id(r->id));
+    size_t body = begin(out, r->asks_proof ? DELTA_REVIEW_OPENED_PROVEN : DELTA_REVIEW_OPENED,
+                        slot_of_id(r->id));
     put_id(out, r->id);
     put_u64(out, r->ordinal);
     put_number(out, r->is_user, 1);
@@ -150,7 +151,9 @@ void delta_put_traced(struct buf *out, struct id review, struct str trace_id)
 void delta_put_voted(struct buf *out, struct id review, const struct review_vote *v)
 {
     check(v->proof < REVIEW_PROOFS);
-    size_t body = begin(out, DELTA_REVIEW_VOTED, slot_of_id(review));
+    bool is_person = v->proof == REVIEW_PROOF_OIDC;
+    size_t body =
+        begin(out, is_person ? DELTA_REVIEW_VOTED_PERSON : DELTA_REVIEW_VOTED, slot_of_id(review));
     put_id(out, review);
     put_text(out, v->principal);
     put_text(out, v->owner);
@@ -160,6 +163,7 @@ void delta_put_voted(struct buf *out, struct id review, const struct review_vote
     put_u32(out, v->meets);
     put_id(out, v->key);
     put_number(out, v->proof, 1);
+    if (is_person) put_text(out, v->claims);
     end(out, body);
 }
 
@@ -385,7 +389,8 @@ bool delta_read_counted(const struct delta_entry *e, struct limit_request *ret_a
 bool delta_read_opened(const struct delta_entry *e, struct review_facts *ret)
 {
     struct reader r = {.rest = e->body};
-    struct review_facts f = {.state = REVIEW_PENDING};
+    struct review_facts f = {.state = REVIEW_PENDING,
+                             .asks_proof = e->kind == DELTA_REVIEW_OPENED_PROVEN};
     f.id = take_id(&r);
     f.ordinal = take_u64(&r);
     f.is_user = take_bool(&r);
@@ -437,6 +442,9 @@ bool delta_read_voted(const struct delta_entry *e, struct id *ret_review, struct
         v.key = take_id(&r);
         proof = take_number(&r, 1);
     }
+    bool is_person = e->kind == DELTA_REVIEW_VOTED_PERSON;
+    if (is_person) v.claims = take_text(&r);
+    if (is_person != (proof == REVIEW_PROOF_OIDC)) return false;
     if (!done(&r) || proof >= REVIEW_PROOFS || !delta_votes(e->kind)) return false;
     v.proof = (enum review_proof)proof;
     *ret_review = review;

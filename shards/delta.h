@@ -61,18 +61,20 @@ bool delta_read_revoked(struct str body, struct id *ret_token, uint64_t *ret_at_
 /* Of both kinds. */
 bool delta_read_counted(const struct delta_entry *e, struct limit_request *ret_ask,
                         struct limit_told *ret_told);
-/* Of either kind that opens a review. */
+/* Of any kind that opens a review. */
 bool delta_read_opened(const struct delta_entry *e, struct review_facts *ret);
 static inline bool delta_opens_review(enum delta_kind kind)
 {
-    return kind == DELTA_REVIEW_OPENED || kind == DELTA_REVIEW_OPENED_PLAIN;
+    return kind == DELTA_REVIEW_OPENED || kind == DELTA_REVIEW_OPENED_PLAIN ||
+           kind == DELTA_REVIEW_OPENED_PROVEN;
 }
 bool delta_read_traced(struct str body, struct id *ret_review, struct str *ret_trace_id);
-/* Of either kind: a vote of an earlier version has no key. */
+/* Of any kind: a vote of an earlier version has no key. */
 bool delta_read_voted(const struct delta_entry *e, struct id *ret_review, struct review_vote *ret);
 static inline bool delta_votes(enum delta_kind kind)
 {
-    return kind == DELTA_REVIEW_VOTED || kind == DELTA_REVIEW_VOTED_PLAIN;
+    return kind == DELTA_REVIEW_VOTED || kind == DELTA_REVIEW_VOTED_PLAIN ||
+           kind == DELTA_REVIEW_VOTED_PERSON;
 }
 /* Of either kind: id, state and the times and names of the move. */
 bool delta_read_moved(const struct delta_entry *e, struct review_facts *ret);

@@ -28,6 +28,7 @@ enum {
     EVENT_MOST_BYTES = 12 << 10,
     DELTA_MOST_BYTES = 4 << 10, /* any entry but an opening, without its note */
     NOTE_BYTES_MAX = 8000,      /* 2000 characters */
+    CLAIMS_BYTES_MAX = 4 << 10, /* of a vote; LIMIT_CLAIMS_BYTES, and the JSON around them */
     ESCAPE_GROWTH = 6,          /* of one byte written as \u001f */
     SUSPEND_DENIALS = 4,        /* reviews ended in one step */
     SHARD_BLOCKS_MAX = 2 * EFFECT_RECORDS_MAX,

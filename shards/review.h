@@ -58,6 +58,8 @@ struct review_vote {
     uint32_t meets; /* bit i: it counts toward requirement i */
     struct id key; /* that cast it; zeros: a person did (OIDC), or an earlier version recorded it */
     enum review_proof proof;
+    /* OIDC: JSON of the verified claims by which the person has a role of the requirements */
+    struct str claims;
 };
 
 /* What ended a cancelled review. Journaled. */
@@ -87,6 +89,7 @@ struct review_facts {
     struct str item; /* the review.enqueued event's JSON */
     /* JSON: [{"approvals":1,"by":["finance"]}], at most REVIEW_REQUIREMENTS_MAX */
     struct str requirements;
+    bool asks_proof; /* some of them: then only verified people may approve (OIDC) */
     /* JSON: the policy votes that an approval covers, [["review","payments","large"]] */
     struct str votes_approved;
 

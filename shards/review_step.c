@@ -56,6 +56,7 @@ static bool votes_copy(struct arena *arena, struct review_facts *f)
         votes[i].owner = arena_copy(arena, votes[i].owner);
         votes[i].by = arena_copy(arena, votes[i].by);
         votes[i].note = arena_copy(arena, votes[i].note);
+        votes[i].claims = arena_copy(arena, votes[i].claims);
     }
     f->approvals = votes;
     return !arena->overflow;
@@ -370,13 +371,17 @@ static bool repeats(const struct review *r, const struct call *c)
 static bool names_fit(const struct call *c)
 {
     return c->review.principal.size <= NAME_BYTES_MAX && c->review.owner.size <= NAME_BYTES_MAX &&
-           c->review.by.size <= NAME_BYTES_MAX && c->review.note.size <= NOTE_BYTES_MAX;
+           c->review.by.size <= NAME_BYTES_MAX && c->review.note.size <= NOTE_BYTES_MAX &&
+           c->review.claims.size <= CLAIMS_BYTES_MAX;
 }
 
 /* Whether this person may resolve it in its present state. */
 static enum err resolve_admit(const struct review *r, const struct call *c)
 {
     if (r->facts.state != REVIEW_PENDING) return ERR_ALREADY_RESOLVED;
+    /* a denial only restricts, so it needs no proof */
+    if (r->facts.asks_proof && c->kind == CALL_APPROVE && c->review.proof != REVIEW_PROOF_OIDC)
+        return ERR_PROOF_REQUIRED;
     if (review_meets(r, c->review.meets) == 0) return ERR_WRONG_REVIEWER;
     const struct review_resolver who = resolver_of(c);
     enum err err = review_asked_by(&r->facts, &who);
@@ -417,7 +422,8 @@ static enum err vote(struct shard *s, struct review *r, struct call *c, struct e
                                   .at_ms = c->now_ms,
                                   .meets = review_meets(r, c->review.meets),
                                   .key = c->review.key,
-                                  .proof = c->review.proof};
+                                  .proof = c->review.proof,
+                                  .claims = c->review.claims};
     const struct review_facts after = resolved(r, c, REVIEW_APPROVED);
     const bool completes = review_has_quorum(r, &v);
     const struct review_happening h = {.kind = STR("review.approved"),
@@ -429,7 +435,7 @@ static enum err vote(struct shard *s, struct review *r, struct call *c, struct e
                                        .note = v.note,
                                        .count = r->facts.approval_count + 1,
                                        .expires_ms = completes ? after.approval_expires_ms : 0};
-    const size_t most = 2 * DELTA_MOST_BYTES + v.note.size;
+    const size_t most = 2 * DELTA_MOST_BYTES + v.note.size + v.claims.size;
     struct str event = review_event(s, e, r, &h);
     struct buf out = effects_buf(e, most);
     delta_put_voted(&out, r->facts.id, &v);

@@ -401,7 +401,8 @@ enum err review_vote(struct review_table *t, struct review *r, const struct revi
         r->votes_room = room;
         r->facts.approvals = votes;
     }
-    char *to = piece_take(t, r, v->principal.size + v->owner.size + v->by.size + v->note.size);
+    char *to = piece_take(
+        t, r, v->principal.size + v->owner.size + v->by.size + v->note.size + v->claims.size);
     if (to == NULL) return ERR_FULL;
     r->votes[count] = (struct review_vote){
         .at_ms = v->at_ms, .meets = v->meets, .key = v->key, .proof = v->proof};
@@ -409,6 +410,7 @@ enum err review_vote(struct review_table *t, struct review *r, const struct revi
     r->votes[count].owner = text_keep(&to, v->owner);
     r->votes[count].by = text_keep(&to, v->by);
     r->votes[count].note = text_keep(&to, v->note);
+    r->votes[count].claims = text_keep(&to, v->claims);
     r->facts.approval_count++;
     check(r->facts.approval_count <= r->votes_room);
     review_check(r);

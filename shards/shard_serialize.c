@@ -187,9 +187,11 @@ enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str ev
     case DELTA_COUNTED:
     case DELTA_LIMIT_COUNTED: return apply_counted(s, e, f);
     case DELTA_REVIEW_OPENED_PLAIN:
+    case DELTA_REVIEW_OPENED_PROVEN:
     case DELTA_REVIEW_OPENED: return apply_opened(s, e, event, f);
     case DELTA_REVIEW_TRACED: return apply_traced(s, e, f);
     case DELTA_REVIEW_VOTED_PLAIN:
+    case DELTA_REVIEW_VOTED_PERSON:
     case DELTA_REVIEW_VOTED: return apply_voted(s, e, f);
     case DELTA_REVIEW_MOVED_PLAIN:
     case DELTA_REVIEW_MOVED: return apply_moved(s, e, event, f);

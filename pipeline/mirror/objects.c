@@ -193,9 +193,11 @@ enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, str
     case DELTA_COUNTED:
     case DELTA_LIMIT_COUNTED: ok = counter_ops(e, out, ops, ret_count); break;
     case DELTA_REVIEW_OPENED_PLAIN:
+    case DELTA_REVIEW_OPENED_PROVEN:
     case DELTA_REVIEW_OPENED:
     case DELTA_REVIEW_TRACED:
     case DELTA_REVIEW_VOTED_PLAIN:
+    case DELTA_REVIEW_VOTED_PERSON:
     case DELTA_REVIEW_VOTED:
     case DELTA_REVIEW_MOVED_PLAIN:
     case DELTA_REVIEW_MOVED: ok = review_op(e, seq, index, event, out, &ops[0]); break;

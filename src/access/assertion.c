@@ -37,45 +37,6 @@ bool assertion_shown(struct str credential)
            credential.bytes[2] <= '9' && credential.bytes[3] == '.';
 }
 
-/* ---- claims ---- */
-
-static enum err check_text(const char *what, struct str text, struct fault *f)
-{
-    struct str shown = str_cut(text, 64);
-    if (text.size > LIMIT_CLAIM_BYTES)
-        return fault_set(f, ERR_OUT_OF_RANGE, "/claims",
-                         "claims: the %s \"%.*s…\" is longer than %d bytes", what,
-                         STR_FORMAT(shown), LIMIT_CLAIM_BYTES);
-    if (text.size == 0)
-        return fault_set(f, ERR_BAD_VALUE, "/claims", "claims: a %s must not be empty", what);
-    size_t ignored;
-    bool is_plain = str_is_utf8(text, &ignored);
-    for (size_t i = 0; i < text.size; i++)
-        is_plain = is_plain && (unsigned char)text.bytes[i] >= ' ' && text.bytes[i] != 0x7f;
-    return is_plain ? ERR_OK
-                    : fault_set(f, ERR_BAD_VALUE, "/claims",
-                                "claims: a %s has a control character, or is not UTF-8", what);
-}
-
-enum err claims_check(const struct claim *claims, size_t count, struct fault *f)
-{
-    size_t bytes = 0;
-    if (count > LIMIT_CLAIMS)
-        return fault_set(f, ERR_OUT_OF_RANGE, "/claims", "claims: has %zu entries, and %d may be",
-                         count, LIMIT_CLAIMS);
-    for (size_t i = 0; i < count; i++) {
-        enum err err = check_text("name", claims[i].name, f);
-        if (err == ERR_OK) err = check_text("value", claims[i].value, f);
-        if (err != ERR_OK) return err;
-        bytes += claims[i].name.size + claims[i].value.size;
-    }
-    if (bytes > LIMIT_CLAIMS_BYTES)
-        return fault_set(f, ERR_OUT_OF_RANGE, "/claims",
-                         "claims: has %zu bytes of names and values, and %d may be", bytes,
-                         LIMIT_CLAIMS_BYTES);
-    return ERR_OK;
-}
-
 /* Where the rights come from: a key, or else the assertion with its claims. */
 static bool is_consistent(const struct assertion *a)
 {
@@ -88,19 +49,6 @@ static bool is_consistent(const struct assertion *a)
 
 /* ---- making ---- */
 
-static void put_claims(struct buf *out, const struct assertion *a)
-{
-    buf_put_literal(out, "\"claims\":[");
-    for (size_t i = 0; i < a->claim_count; i++) {
-        buf_put(out, i > 0 ? STR(",[") : STR("["));
-        json_put_string(out, a->claims[i].name);
-        buf_put_byte(out, ',');
-        json_put_string(out, a->claims[i].value);
-        buf_put_byte(out, ']');
-    }
-    buf_put_literal(out, "],");
-}
-
 static void put_members(struct buf *out, const struct assertion *a)
 {
     char id[ID_TEXT], key[ID_TEXT], target[SHA256_HEX];
@@ -108,7 +56,11 @@ static void put_members(struct buf *out, const struct assertion *a)
     id_write("asr_", a->id, id);
     id_write("key_", a->key, key);
     buf_put_byte(out, '{');
-    if (a->proof != PROOF_KEY) put_claims(out, a);
+    if (a->proof != PROOF_KEY) {
+        buf_put_literal(out, "\"claims\":");
+        claims_put(out, a->claims, a->claim_count);
+        buf_put_byte(out, ',');
+    }
     buf_put_literal(out, "\"id\":");
     json_put_plain(out, str_of(id, ID_TEXT));
     if (a->proof == PROOF_KEY) {
@@ -161,28 +113,14 @@ static bool text_of(const struct json *o, const char *name, struct str *ret)
     return !str_is_absent(*ret) && ret->size > 0;
 }
 
-static bool read_claim(const struct json *pair, struct claim *ret)
-{
-    if (pair->type != JSON_ARRAY || pair->count != 2) return false;
-    const struct json *name = pair->child, *value = name->next;
-    if (name->type != JSON_STRING || value->type != JSON_STRING) return false;
-    *ret = (struct claim){.name = name->string, .value = value->string};
-    return true;
-}
-
 /* ERR_UNAUTHENTICATED: wrong. */
 static enum err read_claims(const struct json *o, struct arena *arena, struct assertion *ret)
 {
     const struct json *list = json_get(o, STR("claims"));
-    if (list == NULL) return ret->proof == PROOF_KEY ? ERR_OK : ERR_UNAUTHENTICATED;
-    if (list->type != JSON_ARRAY || list->count > LIMIT_CLAIMS || ret->proof == PROOF_KEY)
-        return ERR_UNAUTHENTICATED;
-    struct claim *claims = arena_array(arena, struct claim, list->count + 1);
-    if (claims == NULL) return ERR_BODY_TOO_LARGE;
-    ret->claims = claims;
-    for (const struct json *pair = list->child; pair != NULL; pair = pair->next)
-        if (!read_claim(pair, &claims[ret->claim_count++])) return ERR_UNAUTHENTICATED;
-    return ERR_OK;
+    if ((list == NULL) != (ret->proof == PROOF_KEY)) return ERR_UNAUTHENTICATED;
+    if (list == NULL) return ERR_OK;
+    enum err err = claims_read_list(list, arena, &ret->claims, &ret->claim_count);
+    return err == ERR_FULL ? ERR_BODY_TOO_LARGE : err == ERR_OK ? ERR_OK : ERR_UNAUTHENTICATED;
 }
 
 /* Of a key, or of none. */

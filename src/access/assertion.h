@@ -14,13 +14,14 @@
  * Where the person signed in with an API key, the key bounds what the call may do: the engine looks it
  * up in its own bundle. Where an identity provider knows the person, there is no key: the roles are
  * those that the platform's configuration derives from the provider's verified token, and `claims` are
- * the statements of that token about the person. Roles of policies match these claims, and nothing else does.
+ * the statements of that token about the person. The roles of policies match these claims only.
  *
  * An engine accepts an assertion once, and only if it was made after the engine started, because
  * the list of the accepted ones is in its memory. */
 #ifndef ACCESS_ASSERTION_H
 #define ACCESS_ASSERTION_H
 
+#include "access/claims.h"
 #include "access/key.h"
 
 #define ASSERTION_PREFIX "wa2." /* the digit is the format */
@@ -39,15 +40,6 @@ enum proof {
 };
 const char *proof_name(enum proof p); /* "key" */
 bool proof_read(struct str name, enum proof *ret);
-
-/* A statement of a verified token about its person: groups=finance. A list of the token is one claim for each
- * of its elements. Names and values are not empty, and have no control characters. */
-struct claim {
-    struct str name, value;
-};
-/* ERR_OUT_OF_RANGE: more than LIMIT_CLAIMS, or LIMIT_CLAIM_BYTES of one name or value, or
- * LIMIT_CLAIMS_BYTES of all of them. ERR_BAD_VALUE: an empty one, not UTF-8, a control character. */
-enum err claims_check(const struct claim *claims, size_t count, struct fault *f);
 
 struct assertion {
     struct id id;

@@ -99,7 +99,8 @@ static bool same_outcome(const struct policy_outcome *a, const struct policy_out
 {
     if (a->verdict != b->verdict) return false;
     if (a->verdict == VERDICT_HUMAN_REVIEW)
-        return a->review.approvals == b->review.approvals && str_equal(a->review.by, b->review.by);
+        return a->review.approvals == b->review.approvals && a->review.proof == b->review.proof &&
+               str_equal(a->review.by, b->review.by);
     if (a->verdict == VERDICT_COMPUTE)
         return str_equal(a->safe_tool, b->safe_tool) && same_args(a->safe_args, b->safe_args);
     return true;
@@ -113,6 +114,8 @@ static void print_outcome(struct cli *c, const struct policy_outcome *o)
     if (o->verdict == VERDICT_HUMAN_REVIEW && (o->review.by.size > 0 || o->review.approvals > 1))
         fprintf(c->out, " (%u of %.*s)", o->review.approvals,
                 STR_FORMAT(o->review.by.size > 0 ? o->review.by : STR("anyone who may")));
+    if (o->verdict == VERDICT_HUMAN_REVIEW && o->review.proof != POLICY_PROOF_ANY)
+        fprintf(c->out, " (proof: %s)", policy_proof_name(o->review.proof));
     if (o->verdict == VERDICT_COMPUTE) {
         struct buf args = cli_scratch(c, 512);
         if (o->safe_args != NULL) json_put_canonical(&args, o->safe_args);
@@ -130,6 +133,8 @@ static void put_outcome(struct buf *out, const char *name, const struct policy_o
     if (o->verdict == VERDICT_HUMAN_REVIEW) {
         put_text_member(out, "by", o->review.by);
         buf_printf(out, ",\"approvals\":%u", o->review.approvals);
+        if (o->review.proof != POLICY_PROOF_ANY)
+            put_text_member(out, "proof", str_from(policy_proof_name(o->review.proof)));
     }
     if (o->verdict == VERDICT_COMPUTE) {
         put_text_member(out, "safe_tool", o->safe_tool);

@@ -111,17 +111,26 @@ static struct str by_shown(struct cli *c, const struct json *need)
     return by.size > 0 ? by : STR("any reviewer");
 }
 
+/* " (proof: oidc)", or nothing */
+static struct str proof_shown(struct cli *c, const struct json *need)
+{
+    struct str proof = member_shown(c, need, "proof");
+    if (proof.size == 0) return STR("");
+    return arena_printf(&c->arena, " (proof: %.*s)", STR_FORMAT(proof));
+}
+
 static void print_needs(struct cli *c, const struct json *item)
 {
     const struct json *list = json_get(item, STR("needs"));
     for (const struct json *v = json_is_array(list) ? list->child : NULL; v != NULL; v = v->next) {
         struct str rule = member_shown(c, v, "rule"), voted = list_shown(c, v, "voted", ", ");
         print_field(c, "needs",
-                    arena_printf(&c->arena, "%llu of %llu by %.*s%s%.*s%s%.*s",
+                    arena_printf(&c->arena, "%llu of %llu by %.*s%.*s%s%.*s%s%.*s",
                                  (unsigned long long)json_u64(v, STR("so_far"), 0),
                                  (unsigned long long)json_u64(v, STR("approvals"), 1),
-                                 STR_FORMAT(by_shown(c, v)), rule.size > 0 ? " for rule " : "",
-                                 STR_FORMAT(rule), voted.size > 0 ? ": " : "", STR_FORMAT(voted)));
+                                 STR_FORMAT(by_shown(c, v)), STR_FORMAT(proof_shown(c, v)),
+                                 rule.size > 0 ? " for rule " : "", STR_FORMAT(rule),
+                                 voted.size > 0 ? ": " : "", STR_FORMAT(voted)));
     }
 }
 
@@ -133,8 +142,8 @@ static void print_missing(struct cli *c, const struct json *review)
     for (const struct json *v = json_is_array(list) ? list->child : NULL; v != NULL; v = v->next) {
         uint64_t so_far = json_u64(v, STR("so_far"), 0), all = json_u64(v, STR("approvals"), 1);
         if (so_far >= all) continue;
-        fprintf(c->out, "%s%llu more by %.*s", before, (unsigned long long)(all - so_far),
-                STR_FORMAT(by_shown(c, v)));
+        fprintf(c->out, "%s%llu more by %.*s%.*s", before, (unsigned long long)(all - so_far),
+                STR_FORMAT(by_shown(c, v)), STR_FORMAT(proof_shown(c, v)));
         before = ", ";
     }
 }

@@ -1,5 +1,6 @@
 #include "engine/approval.h"
 
+#include "access/claims.h"
 #include "engine/authorization.h"
 #include "engine/terms.h"
 
@@ -27,6 +28,16 @@ bool approval_vote_stands(const struct approval_now *now, const struct review_vo
     return key_table_has_reviewer(now->keys, now->tenant, v->principal, v->owner, now->now_ms);
 }
 
+/* The person as the vote knew it: by the claims of the token that was verified then. */
+static bool has_role_still(const struct review_vote *v, const struct approval_now *now,
+                           struct arena *a, const struct policy_requirement *q)
+{
+    struct policy_person person = {.name = v->by};
+    if (q->by_count == 0) return true;
+    if (claims_read(v->claims, a, &person.claims, &person.claim_count) != ERR_OK) return false;
+    return policy_has_role(now->policies, &person, q->by, q->by_count, a);
+}
+
 static bool is_met(const struct review_facts *r, const struct approval_now *now, struct arena *a,
                    const struct policy_requirement *q, unsigned number)
 {
@@ -34,8 +45,8 @@ static bool is_met(const struct review_facts *r, const struct approval_now *now,
     for (size_t i = 0; i < r->approval_count; i++) {
         const struct review_vote *v = &r->approvals[i];
         if ((v->meets >> number & 1) == 0 || !approval_vote_stands(now, v)) continue;
-        if (q->by_count == 0 || policy_has_role(now->policies, v->by, q->by, q->by_count, a))
-            count++;
+        if (q->proof == POLICY_PROOF_OIDC && v->proof != REVIEW_PROOF_OIDC) continue;
+        if (has_role_still(v, now, a, q)) count++;
     }
     return count >= q->approvals;
 }

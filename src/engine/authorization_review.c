@@ -79,6 +79,7 @@ enum step_result authorization_enqueue(struct operation *e)
                                              .item = d->beside,
                                              .requirements = terms_requirements(asks, e->arena),
                                              .votes_approved = terms_votes(asks, e->arena),
+                                             .asks_proof = asks->proof != POLICY_PROOF_ANY,
                                              .state = REVIEW_PENDING};
     c->enqueue.facts.binding = d->binding;
     c->enqueue.facts.request = decide_request_digest(d);

@@ -26,6 +26,7 @@ enum err needs_of(const struct review_facts *r, struct arena *arena, struct need
         list[i] = (struct need){.by = asked[i].by,
                                 .by_count = asked[i].by_count,
                                 .approvals = asked[i].approvals,
+                                .proof = asked[i].proof,
                                 .so_far = votes_toward(r, i)};
         if (asked[i].vote == 0 || asked[i].vote > vote_count) continue;
         list[i].policy_name = votes[asked[i].vote - 1].policy_name;
@@ -51,8 +52,25 @@ uint32_t needs_open(const struct needs *n)
     return bits;
 }
 
-uint32_t needs_met_by(const struct needs *n, const struct policy_set *policies, struct str person,
-                      struct arena *arena)
+enum policy_proof needs_proof(const struct needs *n)
+{
+    enum policy_proof strictest = POLICY_PROOF_ANY;
+    for (size_t i = 0; i < n->count; i++)
+        if (n->list[i].proof > strictest) strictest = n->list[i].proof;
+    return strictest;
+}
+
+uint64_t needs_claims(const struct needs *n, const struct policy_set *policies,
+                      const struct policy_person *person)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < n->count; i++)
+        bits |= policy_claims_for(policies, person, n->list[i].by, n->list[i].by_count);
+    return bits;
+}
+
+uint32_t needs_met_by(const struct needs *n, const struct policy_set *policies,
+                      const struct policy_person *person, struct arena *arena)
 {
     uint32_t bits = 0;
     for (size_t i = 0; i < n->count; i++) {
@@ -103,6 +121,8 @@ static void put_need(struct buf *out, const struct need *n)
         json_put_string(out, n->by[i]);
     }
     if (n->by_count > 0) buf_put_literal(out, "],");
+    if (n->proof != POLICY_PROOF_ANY)
+        put_member(out, STR("\"proof\":"), str_from(policy_proof_name(n->proof)));
     buf_put_literal(out, "\"approvals\":");
     buf_put_u64(out, n->approvals);
     buf_put_literal(out, ",\"so_far\":");

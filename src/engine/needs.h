@@ -17,6 +17,7 @@ struct need {
     struct str policy_name, rule_id; /* absent: an earlier version opened the review */
     const struct str *by; /* names of roles, any of which is enough; none: any reviewer */
     size_t by_count;
+    enum policy_proof proof;
     unsigned approvals, so_far; /* so_far: the votes that count toward it */
 };
 
@@ -31,9 +32,14 @@ enum err needs_of(const struct review_facts *r, struct arena *arena, struct need
 unsigned needs_approvals(const struct needs *n);
 /* Bit i: need i has not got its approvals. */
 uint32_t needs_open(const struct needs *n);
-/* Bit i: a vote of this person counts toward need i. */
-uint32_t needs_met_by(const struct needs *n, const struct policy_set *policies, struct str person,
-                      struct arena *arena);
+/* The strictest of all needs, which every approval has to have. */
+enum policy_proof needs_proof(const struct needs *n);
+/* Bit i: a vote of this person counts toward need i, if it has the proof. */
+uint32_t needs_met_by(const struct needs *n, const struct policy_set *policies,
+                      const struct policy_person *person, struct arena *arena);
+/* Bit i: the person has a role of some need by claim i, or by several of which it is one. */
+uint64_t needs_claims(const struct needs *n, const struct policy_set *policies,
+                      const struct policy_person *person);
 /* "finance, support": the roles of all needs, at most `most` bytes. */
 struct str needs_roles(const struct needs *n, size_t most, struct arena *arena);
 /* Appends the list as JSON. `with_voted`: with the people whose votes count toward each, which shows

@@ -3,6 +3,7 @@
  * A review is named by its `rev_` id or, for reading, by the trace id of any decision that was
  * given it. A requester sees its own; a reviewer sees the tenant's. Redemption is a decision and
  * has a file of its own (redeem.c). */
+#include "access/claims.h"
 #include "base/limits.h"
 #include "engine/engine.h"
 #include "engine/item.h"
@@ -33,7 +34,8 @@ struct look {                   /* an operation on one review, or on a page of t
     struct str name;           /* of the review, from the path; only if a token may request it */
     enum call_kind resolution; /* APPROVE, DENY or TAKE_BACK */
     struct str note, by;
-    struct str roles; /* that the review asks for, as text */
+    struct str roles;        /* that the review asks for, as text */
+    enum policy_proof proof; /* that it asks for */
     uint64_t timeout_ms;
     struct credential_mark mark; /* of the requester */
     uint64_t limit;
@@ -260,16 +262,53 @@ void queue_wait_handle(void *context, struct http_exchange *x)
 
 /* ---- approve, deny, cancel ---- */
 
-/* The requirements of the review that this person's vote counts toward: bit i for requirement i. */
-static uint32_t meets(struct look *l, const struct review_facts *r)
+/* Whether an identity provider has verified the caller. */
+static bool is_verified(const struct look *l)
+{
+    const struct assertion *as = l->operation.caller.assertion;
+    return as != NULL && as->proof == PROOF_OIDC;
+}
+
+/* Claims are those of a verified token only: a person whom a key or a body names has none. */
+static struct policy_person person_of(const struct look *l, struct str name)
+{
+    struct policy_person p = {.name = name};
+    if (!is_verified(l)) return p;
+    p.claims = l->operation.caller.assertion->claims;
+    p.claim_count = l->operation.caller.assertion->claim_count;
+    return p;
+}
+
+/* JSON of the claims with these bits; absent: there are none, or the arena is full. */
+static struct str claims_text(const struct policy_person *p, uint64_t bits, struct arena *arena)
+{
+    struct claim kept[LIMIT_CLAIMS];
+    size_t count = 0, most = 2 * LIMIT_CLAIMS_BYTES + 8 * LIMIT_CLAIMS;
+    for (size_t i = 0; i < p->claim_count; i++)
+        if ((bits >> i & 1) != 0) kept[count++] = p->claims[i];
+    char *bytes = count > 0 ? arena_bytes(arena, most) : NULL;
+    if (bytes == NULL) return (struct str){0};
+    struct buf out = buf_over(bytes, most);
+    claims_put(&out, kept, count);
+    arena_trim(arena, bytes, most, out.size);
+    return buf_view(&out);
+}
+
+/* The requirements of the review that this person's vote counts toward, bit i for requirement i, and
+ * the claims by which it does. */
+static uint32_t meets(struct look *l, const struct review_facts *r, struct str *ret_claims)
 {
     struct arena *arena = l->operation.arena;
     const struct policy_set *policies =
         bundle_policies(l->operation.bundle, l->operation.caller.tenant);
+    const struct policy_person person = person_of(l, l->by);
     struct needs n;
+    *ret_claims = (struct str){0};
     if (needs_of(r, arena, &n) != ERR_OK) return 0;
     l->roles = needs_roles(&n, ROLES_SHOWN_MAX, arena);
-    return needs_met_by(&n, policies, l->by, arena);
+    l->proof = needs_proof(&n);
+    *ret_claims = claims_text(&person, needs_claims(&n, policies, &person), arena);
+    return needs_met_by(&n, policies, &person, arena);
 }
 
 /* For a review that exists and is visible. */
@@ -294,6 +333,18 @@ static enum step_result refuse_reviewer(struct look *l)
     return operation_refuse(e, &f, e->call.review.facts.trace_id);
 }
 
+static enum step_result refuse_unproven(struct look *l)
+{
+    struct operation *e = &l->operation;
+    struct fault f;
+    (void)fault_set(
+        &f, ERR_PROOF_REQUIRED, "",
+        "the review asks for people whom an identity provider has verified (proof: %s): "
+        "sign in there at the console of the platform, and approve it in that session",
+        policy_proof_name(l->proof));
+    return operation_refuse(e, &f, e->call.review.facts.trace_id);
+}
+
 static enum step_result resolved(struct operation *e)
 {
     struct look *l = of(e);
@@ -306,6 +357,7 @@ static enum step_result resolved(struct operation *e)
         return refuse_resolving(
             e, "the requester, and the person it acts for, may not resolve the review");
     case ERR_WRONG_REVIEWER: return refuse_reviewer(l);
+    case ERR_PROOF_REQUIRED: return refuse_unproven(l);
     case ERR_NOT_APPROVED:
     case ERR_ALREADY_VOTED: return refuse_resolving(e, NULL);
     default: return caller_operation_refuse_with(e, e->call.err, NULL);
@@ -331,8 +383,11 @@ static enum step_result resolve(struct operation *e)
     struct look *l = of(e);
     const struct key *key = e->caller.key;
     bool is_admin = l->resolution == CALL_TAKE_BACK && (key->roles & ROLE_ADMIN) != 0;
+    struct str claims;
+    uint32_t bits = meets(l, &e->call.review.facts, &claims);
     e->call.review.id = l->review;
-    e->call.review.meets = is_admin ? UINT32_MAX : meets(l, &e->call.review.facts);
+    e->call.review.meets = is_admin ? UINT32_MAX : bits;
+    e->call.review.claims = claims;
     e->call.review.key = key->id;
     e->call.review.proof = proof_of(l);
     e->call.review.note = l->note;
@@ -428,7 +483,7 @@ static uint64_t position_of(const struct call *c, uint32_t i)
     return c->list.by_deadline ? review_deadline_position(r) : r->ordinal;
 }
 
-/* Whether a vote of this person by this key would count toward something that is still needed. */
+/* Whether an approval of this person by this key would count toward something that is still needed. */
 static bool may_help(const struct look *l, const struct review_facts *r, const struct needs *n,
                      struct str person, struct arena *arena)
 {
@@ -436,7 +491,8 @@ static bool may_help(const struct look *l, const struct review_facts *r, const s
         bundle_policies(l->operation.bundle, l->operation.caller.tenant);
     const struct key *key = l->operation.caller.key;
     const struct review_resolver who = {.principal = key->name, .owner = key->owner, .by = person};
-    uint32_t met = needs_met_by(n, policies, person, arena) & needs_open(n);
+    const struct policy_person voter = person_of(l, person);
+    uint32_t met = needs_met_by(n, policies, &voter, arena) & needs_open(n);
     return met != 0 && review_asked_by(r, &who) == ERR_OK && review_approved_by(r, &who) == ERR_OK;
 }
 
@@ -449,6 +505,7 @@ static bool key_may_help(const struct look *l, const struct review_facts *r, con
     const struct review_resolver unnamed = {
         .principal = key->name, .owner = key->owner, .by = key->owner};
     bool has_pattern = false;
+    if (needs_proof(n) != POLICY_PROOF_ANY && !is_verified(l)) return false;
     for (size_t i = 0; i < key->reviewers.count; i++) {
         struct str name = key->reviewers.list[i];
         bool is_pattern = str_find(name, '*') < name.size;

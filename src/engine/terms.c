@@ -41,7 +41,7 @@ static size_t requirements_most(const struct policy_review *r)
 {
     size_t most = 2;
     for (size_t i = 0; i < r->requirement_count; i++) {
-        most += 72;
+        most += 96;
         for (size_t k = 0; k < r->requirements[i].by_count; k++)
             most += r->requirements[i].by[k].size + 3;
     }
@@ -64,6 +64,10 @@ struct str terms_requirements(const struct policy_review *r, struct arena *a)
             json_put_plain(&b, one->by[k]);
         }
         if (one->by_count > 0) buf_put_byte(&b, ']');
+        if (one->proof != POLICY_PROOF_ANY) {
+            buf_put_literal(&b, ",\"proof\":");
+            json_put_plain(&b, str_from(policy_proof_name(one->proof)));
+        }
         if (one->vote > 0) {
             buf_put_literal(&b, ",\"vote\":");
             buf_put_u64(&b, one->vote);
@@ -98,6 +102,9 @@ static enum err read_requirement(const struct json *v, struct arena *a,
                                  struct policy_requirement *ret)
 {
     const struct json *by = json_get(v, STR("by"));
+    struct str proof = json_text(v, STR("proof"));
+    /* never less than it asks for */
+    if (json_get(v, STR("proof")) != NULL && !str_equal(proof, STR("oidc"))) return ERR_CORRUPT;
     struct str *roles = arena_array(a, struct str, (by == NULL ? 0 : by->count) + 1);
     if (roles == NULL) return ERR_FULL;
     size_t count = 0;
@@ -106,6 +113,8 @@ static enum err read_requirement(const struct json *v, struct arena *a,
     *ret = (struct policy_requirement){.approvals = (unsigned)json_u64(v, STR("approvals"), 1),
                                        .by = roles,
                                        .by_count = count,
+                                       .proof = str_is_absent(proof) ? POLICY_PROOF_ANY
+                                                                     : POLICY_PROOF_OIDC,
                                        .vote = (unsigned)json_u64(v, STR("vote"), 0)};
     return ERR_OK;
 }

@@ -2,6 +2,7 @@
  * in the journal. Pure.
  *
  *   requirements  [{"approvals":1,"by":["finance"],"vote":1}, …]  all of them have to be met
+ *                 "proof":"oidc" where each approval has to be a verified person's
  *   votes         [["review","payments","large-refunds"], …]      these count as allow once they are
  *
  * "vote" is the number, from 1, of the first vote of the requirement's rule. Reviews of

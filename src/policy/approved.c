@@ -13,7 +13,7 @@ static bool requirement_covers(const struct policy_requirement *r,
                                const struct policy_requirement *t)
 {
     check(t->approvals > 0); /* none would be met by anything */
-    if (r->approvals < t->approvals) return false;
+    if (r->approvals < t->approvals || r->proof < t->proof) return false;
     if (t->by_count == 0) return true;
     for (size_t i = 0; i < r->by_count; i++)
         if (!has_word(t->by, t->by_count, r->by[i])) return false;
@@ -34,7 +34,7 @@ static bool is_met(const struct policy_requirement *met, size_t count,
 static bool terms_are_met(const struct policy_request *q, const struct review_terms *t)
 {
     const struct policy_requirement asked = {
-        .approvals = t->approvals, .by = t->by, .by_count = t->by_count};
+        .approvals = t->approvals, .by = t->by, .by_count = t->by_count, .proof = t->proof};
     return q->met == NULL || is_met(q->met, q->met_count, &asked);
 }
 

@@ -32,6 +32,8 @@ enum {
     APPROVALS_MAX = 16,
     REVIEW_ROLES_MAX = 16,
     REVIEW_CHANNELS_MAX = 8, /* of one rule */
+    ROLE_CLAIMS_MAX = 8,     /* names of claims of one role */
+    ROLE_CLAIM_VALUES_MAX = 64,
     LIMIT_COUNT_MAX = 1000000000,
     LIMIT_SUM_CHARACTERS = 200, /* of the path */
     LIMIT_SUM_SEGMENTS = 16,
@@ -66,6 +68,7 @@ struct gate {
 
 struct review_terms {
     unsigned approvals;
+    enum policy_proof proof;
     uint64_t expires_in_ms, good_for_ms;
     struct str *by;
     size_t by_count;
@@ -133,10 +136,20 @@ struct role_member {
     struct glob exact, folding;
 };
 
+/* A claim of a verified token, with the values of which any is enough. Compared exactly. */
+struct role_claim {
+    struct str name;
+    struct str *values;
+    size_t value_count;
+};
+
+/* A person has it if one of the members matches, or if all of the claims do. */
 struct role {
     struct str name;
     struct role_member *members;
     size_t count;
+    struct role_claim *claims;
+    size_t claim_count; /* 0: no claims give it */
 };
 
 struct mask {

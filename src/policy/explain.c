@@ -121,7 +121,22 @@ static struct str with_limit(struct evaluation *b, const struct rule *rule, stru
                         STR_FORMAT(shown));
 }
 
-/* "applies; its gate votes deny: …; its limit is …" */
+static bool asks_people(const struct set_rule *r)
+{
+    return r->decision == VERDICT_HUMAN_REVIEW || r->gate != NULL ||
+           (r->has_limit && r->rule->limit->over == VERDICT_HUMAN_REVIEW);
+}
+
+/* "; its approvals need proof: oidc" */
+static struct str with_proof(struct evaluation *b, const struct set_rule *r, struct str why)
+{
+    enum policy_proof proof = r->rule->review.proof;
+    if (proof == POLICY_PROOF_ANY || !asks_people(r) || str_is_absent(why)) return why;
+    return arena_printf(b->arena, "%.*s; its approvals need proof: %s", STR_FORMAT(why),
+                        policy_proof_name(proof));
+}
+
+/* "applies; its gate votes deny: …; its limit is …; its approvals need proof: oidc" */
 static struct str with_gate_and_limit(struct evaluation *b, const struct set_rule *r,
                                       struct str why)
 {
@@ -132,7 +147,7 @@ static struct str with_gate_and_limit(struct evaluation *b, const struct set_rul
         why = arena_printf(b->arena, "%.*s; its gate votes %s: %.*s", STR_FORMAT(why),
                            verdict_name(gate), STR_FORMAT(reason));
     }
-    return with_limit(b, r->rule, why);
+    return with_proof(b, r, with_limit(b, r->rule, why));
 }
 
 static struct str why_applies(struct evaluation *b, const struct set_rule *r)

@@ -160,6 +160,41 @@ static bool denies_everyone(const struct rule *rule)
            rule->when == NULL;
 }
 
+/* Whether claims alone give the role, as far as this document has it. */
+static bool is_by_claims(const struct policy_document *d, struct str name)
+{
+    for (size_t i = 0; i < d->role_count; i++)
+        if (str_equal(d->roles[i].name, name))
+            return d->roles[i].claim_count > 0 && d->roles[i].count == 0;
+    return false;
+}
+
+/* Roles that only a verified token gives, where there may be none. */
+static void lint_claims(const struct policy_document *d, const struct rule *rule,
+                        struct policy_problems *ret)
+{
+    char message[200];
+    for (size_t i = 0; i < rule->review.by_count; i++) {
+        if (rule->review.proof != POLICY_PROOF_ANY || !is_by_claims(d, rule->review.by[i]))
+            continue;
+        snprintf(message, sizeof message,
+                 "only claims give the role \"%.*s\", so only people who sign in at an identity "
+                 "provider can approve; proof: oidc makes that visible",
+                 STR_FORMAT(rule->review.by[i]));
+        warn(ret, d, rule, "review", message);
+        break;
+    }
+    for (size_t i = 0; i < rule->role_count; i++) {
+        if (!is_by_claims(d, rule->roles[i])) continue;
+        snprintf(
+            message, sizeof message,
+            "only claims give the role \"%.*s\", and the user of a request has none: name people",
+            STR_FORMAT(rule->roles[i]));
+        warn(ret, d, rule, "roles", message);
+        break;
+    }
+}
+
 /* Rules that a deny for everyone in the same document always overrides. */
 static void lint_beaten(const struct policy_document *d, struct policy_problems *ret)
 {
@@ -347,6 +382,7 @@ void policy_lint(const struct policy_document *d, struct policy_problems *ret)
         lint_subjects(d, rule, ret);
         lint_without_effect(d, rule, ret);
         lint_limit(d, rule, ret);
+        lint_claims(d, rule, ret);
         lint_expressions(d, rule, &folding_left, ret);
     }
     lint_beaten(d, ret);

@@ -13,6 +13,7 @@
 #define POLICY_POLICY_H
 
 #include "base/arena.h"
+#include "base/claim.h"
 #include "base/fault.h"
 #include "crypto/crypto.h"
 #include "json/json.h"
@@ -21,6 +22,14 @@
 enum verdict { VERDICT_DENY, VERDICT_HUMAN_REVIEW, VERDICT_COMPUTE, VERDICT_ALLOW };
 const char *verdict_name(enum verdict v); /* "deny", "human_review", "compute", "allow" */
 bool verdict_read(struct str name, enum verdict *ret);
+
+/* How the people who approve a review have to be known, the loosest first. */
+enum policy_proof {
+    POLICY_PROOF_ANY,
+    POLICY_PROOF_OIDC, /* an identity provider has verified the person */
+    POLICY_PROOFS
+};
+const char *policy_proof_name(enum policy_proof p); /* "oidc"; POLICY_PROOF_ANY: "any" */
 
 /* ---- documents ---- */
 
@@ -250,6 +259,7 @@ struct policy_requirement {
     unsigned approvals;
     const struct str *by; /* names of roles, any of which is enough; none: any reviewer */
     size_t by_count;
+    enum policy_proof proof; /* of each person whose approval counts */
     /* the number, from 1, of its rule's first vote in the review's votes; 0: not known */
     unsigned vote;
 };
@@ -264,6 +274,7 @@ struct policy_approval {
 
 struct policy_review {                   /* the terms of a human_review: all votes joined */
     unsigned approvals;                  /* the largest of its requirements */
+    enum policy_proof proof;             /* the strictest of its requirements */
     uint64_t expires_in_ms, good_for_ms; /* the shortest */
     /* "finance, support" is one of the two; with several rules, "finance; legal" is one of each */
     struct str by;
@@ -433,10 +444,20 @@ bool policy_count_weigh(struct policy_counts *c, struct policy_unknowns *u,
 void policy_count_settle(struct policy_counts *c, size_t evaluations, uint64_t now_ms);
 bool policy_is_cut(const struct json *v); /* or something in it; NULL: no */
 
-/* Whether this person has one of the roles now (exact case; shadow documents' roles do not
- * count). */
-bool policy_has_role(const struct policy_set *s, struct str person, const struct str *roles,
-                     size_t count, struct arena *arena);
+/* A person, outside of a decision. The claims are those of a verified token: a name that a client sends
+ * has none. */
+struct policy_person {
+    struct str name;
+    const struct claim *claims;
+    size_t claim_count; /* at most LIMIT_CLAIMS */
+};
+/* Whether this person has one of the roles now (exact case; shadow documents' roles do not count):
+ * one of its `people`, or all of its `claims`, match. */
+bool policy_has_role(const struct policy_set *s, const struct policy_person *p,
+                     const struct str *roles, size_t count, struct arena *arena);
+/* Those of the person's claims by which it has any of the roles now; bit i of the result for claim i. */
+uint64_t policy_claims_for(const struct policy_set *s, const struct policy_person *p,
+                           const struct str *roles, size_t count);
 
 /* Masks in place the values that the tenant's documents mask. `root_name` is the first path
  * segment: "args", "context", "resource". A masked root becomes a string. */

@@ -1,44 +1,10 @@
-/* read_document.c - the top of a document: description, mode, confidence, roles, mask; the rules
- * and tests are in read_rule.c and read_test.c. */
+/* read_document.c - the top of a document: description, mode, confidence, mask; roles, rules and
+ * tests are in read_role.c, read_rule.c and read_test.c. */
 #include "base/check.h"
 #include "policy/reader.h"
 
 static const char *const document_keys[] = {"description", "mode",  "confidence", "roles",
                                             "mask",        "rules", "tests"};
-
-static void read_role(struct reader *r, const struct value *v, struct role *role)
-{
-    if (!reader_is_role(v->node->json.key))
-        reader_complain_at_key(r, v,
-                               "a role's name is 1 to 64 letters, digits, '.', '_', '-', ':', '/', "
-                               "'@', and blanks inside");
-    role->name = reader_copy(r, v->node->json.key);
-    struct selector members = {0};
-    if (!read_globs(r, v, false, &members)) return;
-    role->members = reader_take(r, members.count * sizeof *role->members);
-    for (size_t i = 0; role->members != NULL && i < members.count; i++) {
-        check(role->count < members.count);
-        struct role_member *m = &role->members[role->count++];
-        m->exact = members.globs[i];
-        if (!glob_compile(&r->document->arena, m->exact.written, true, &m->folding)) r->full = true;
-    }
-}
-
-static void read_roles(struct reader *r, const struct value *v)
-{
-    if (!want_map(r, v)) return;
-    if (v->node->json.count > ROLES_MAX) {
-        reader_complain(r, v, "has %u roles; %d are the most", v->node->json.count, ROLES_MAX);
-        return;
-    }
-    r->document->roles = reader_take(r, v->node->json.count * sizeof(struct role));
-    for (const struct node *n = node_first(v->node); n != NULL && r->document->roles != NULL;
-         n = node_next(n)) {
-        check(r->document->role_count < v->node->json.count);
-        struct value role = {.node = n, .place = {.parent = &v->place, .key = n->json.key}};
-        read_role(r, &role, &r->document->roles[r->document->role_count++]);
-    }
-}
 
 /* "args.cards.*.number" */
 static void read_mask(struct reader *r, const struct value *v, struct mask *mask)

@@ -149,8 +149,10 @@ static void read_notify(struct reader *r, const struct value *review, struct rev
 
 static void read_review(struct reader *r, const struct value *v, struct rule *rule, bool decided)
 {
-    static const char *const keys[] = {"by",       "approvals", "expires_in",
+    static const char *const keys[] = {"by",       "approvals", "proof", "expires_in",
                                        "good_for", "notify",    "remind"};
+    static const char *const proofs[] = {"oidc"};
+    size_t proof;
     if (!want_map(r, v)) return;
     reader_check_keys(r, v, keys, COUNT_OF(keys));
     struct review_terms *t = &rule->review;
@@ -161,6 +163,9 @@ static void read_review(struct reader *r, const struct value *v, struct rule *ru
         by_text(r, t);
     if ((m = value_member(v, "approvals")).node != NULL)
         want_count(r, &m, 1, APPROVALS_MAX, &t->approvals);
+    if ((m = value_member(v, "proof")).node != NULL &&
+        want_word(r, &m, proofs, COUNT_OF(proofs), &proof))
+        t->proof = POLICY_PROOF_OIDC;
     if ((m = value_member(v, "expires_in")).node != NULL)
         want_duration(r, &m, REVIEW_MS_MAX, "30d", &t->expires_in_ms);
     if ((m = value_member(v, "good_for")).node != NULL)

@@ -69,6 +69,7 @@ struct str reader_copy(struct reader *r, struct str s);
 
 /* ---- the parts of a document (read_*.c) ---- */
 
+void read_roles(struct reader *r, const struct value *v);
 void read_rules(struct reader *r, const struct value *v);
 void read_tests(struct reader *r, const struct value *v);
 const struct gate *read_gate(struct reader *r, const struct value *v);         /* NULL: bad */

@@ -1,15 +1,25 @@
 /* review.c - the review terms if rules vote human_review.
  *
  * The terms name every such vote, so that an approval later covers exactly these votes. Every rule
- * behind a vote adds a requirement, and all requirements must be met; the shortest times apply.
+ * behind a vote adds a requirement, and all requirements must be met; the shortest times and the
+ * strictest proof apply.
  * Consecutive rules with the same roles appear once in the text. */
 #include "policy/evaluation.h"
+
+const char *policy_proof_name(enum policy_proof p)
+{
+    static const char *const names[POLICY_PROOFS] = {
+        [POLICY_PROOF_ANY] = "any", [POLICY_PROOF_OIDC] = "oidc"};
+    check(p < POLICY_PROOFS);
+    return names[p];
+}
 
 static void join_times(struct policy_review *into, const struct review_terms *t)
 {
     check(t->approvals > 0 && t->expires_in_ms > 0 && t->good_for_ms > 0);
     bool first = into->requirement_count == 0;
     if (t->approvals > into->approvals) into->approvals = t->approvals;
+    if (t->proof > into->proof) into->proof = t->proof;
     if (first || t->expires_in_ms < into->expires_in_ms) into->expires_in_ms = t->expires_in_ms;
     if (first || t->good_for_ms < into->good_for_ms) into->good_for_ms = t->good_for_ms;
     if (t->remind_ms != 0 && (into->remind_ms == 0 || t->remind_ms < into->remind_ms))
@@ -40,6 +50,7 @@ static struct policy_requirement requirement_of(const struct review_terms *t, si
     return (struct policy_requirement){.approvals = t->approvals,
                                        .by = t->by,
                                        .by_count = t->by_count,
+                                       .proof = t->proof,
                                        .vote = (unsigned)vote + 1};
 }
 

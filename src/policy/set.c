@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/map.h"
 #include "policy/condition.h"
 #include "policy/mask.h"
 
@@ -104,6 +103,22 @@ static bool collect_members(struct policy_set *s, const struct map *numbers)
     if (good) s->member_index = index_build(&s->arena, entries, filled);
     free(entries);
     return s->member_index != NULL;
+}
+
+static bool collect_claims(struct policy_set *s)
+{
+    for (size_t i = 0; i < s->document_count; i++) {
+        const struct policy_document *d = s->documents[i].document;
+        for (size_t k = 0; k < d->role_count && !s->documents[i].shadow; k++) {
+            if (d->roles[k].claim_count == 0) continue;
+            struct set_claims *c = arena_new(&s->arena, struct set_claims);
+            if (c == NULL) return false;
+            *c = (struct set_claims){.role = &d->roles[k],
+                                     .next = map_get(&s->role_claims, d->roles[k].name)};
+            if (!map_put(&s->role_claims, d->roles[k].name, c)) return false;
+        }
+    }
+    return true;
 }
 
 /* The roles that a rule selects, as numbers; an undefined role selects no person. */
@@ -246,7 +261,7 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
     struct map numbers = {0}, selectors[2] = {{0}};
     if (s == NULL) return ERR_FULL;
     bool built = take_documents(s, entries, count, as_enforced) && s->rule_count < VALUE_IS_CELL &&
-                 number_roles(s, &numbers) && collect_members(s, &numbers) &&
+                 number_roles(s, &numbers) && collect_members(s, &numbers) && collect_claims(s) &&
                  collect_rules(s, &numbers, selectors) && masks_build(s) && note_hidden_args(s) &&
                  set_build_groups(s);
     map_fini(&numbers);
@@ -290,6 +305,7 @@ void policy_set_destroy(struct policy_set *s)
     if (s == NULL) return;
     for (size_t i = 0; i < s->document_count; i++)
         policy_document_release(s->documents[i].document);
+    map_fini(&s->role_claims);
     arena_fini(&s->arena);
     free(s);
 }

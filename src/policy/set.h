@@ -16,6 +16,7 @@
 #ifndef POLICY_SET_H
 #define POLICY_SET_H
 
+#include "base/map.h"
 #include "policy/document.h"
 
 enum {
@@ -113,6 +114,12 @@ struct set_member {
     const struct role_member *patterns;
 };
 
+/* Claims of a document that give a role. */
+struct set_claims {
+    const struct role *role;
+    const struct set_claims *next; /* of the same role in other documents */
+};
+
 enum mask_root { MASK_ARGS, MASK_CONTEXT, MASK_RESOURCE, MASK_ROOTS };
 
 struct policy_set {
@@ -128,6 +135,7 @@ struct policy_set {
     struct set_member *members;
     size_t member_count;
     const struct index *member_index;
+    struct map role_claims; /* name of a role → struct set_claims; roles without claims have none */
     const struct mask_tree *masks; /* NULL: none */
     size_t mask_count;
     /* a filter of the names directly below the root that are masked or contain masked values */

@@ -134,7 +134,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct arena arena;
     arena_init(&arena, 4096, LIMIT_REQUEST_ARENA_BYTES);
     ask_all(set, names, &arena);
-    policy_has_role(set, names, &(struct str){.bytes = "finance", .size = 7}, 1, &arena);
+    const struct claim claims[] = {{.name = STR("groups"), .value = STR("finance")}};
+    const struct policy_person person = {.name = names, .claims = claims, .claim_count = 1};
+    policy_has_role(set, &person, &(struct str){.bytes = "finance", .size = 7}, 1, &arena);
     struct json leaf = {.type = JSON_STRING, .string = STR("4111"), .key = STR("card")},
                 args = {.type = JSON_OBJECT, .count = 1, .child = &leaf};
     check(policy_masked_copy(set, STR("args"), &args, &arena) != NULL);

@@ -1,5 +1,5 @@
 // review.js - one review: what is asked, why a person decides, what that does; votes; live state.
-import { call, may, repeat } from "./api.js";
+import { call, may, repeat, session } from "./api.js";
 import { canonical, count, relative, secondsUntil, shown, time } from "./text.js";
 import { alert, badge, claim, eventLine, link, sentence, stateOf, subjectOf, until } from "./widgets.js";
 import { Limits } from "./limits.js";
@@ -43,6 +43,12 @@ function stateText(review) {
   default: return review.status;
   }
 }
+
+const asksProof = review => needsOf(review).some(need => need.proof === "oidc");
+
+// Why one's approval would be refused, or what it has to be.
+const proofText = review => !asksProof(review) ? null : m("p", "Only people who signed in with the identity provider may approve this. ",
+  session.document && session.document.proof === "oidc" ? null : m("b", "You signed in with a key, so you can deny it, but not approve it."));
 
 function voteText(review) {
   const left = neededVotes(review);
@@ -158,6 +164,7 @@ export const Review = {
       m("h1[tabindex=-1]", sentence(review)),
       review.acting_for ? m("p.acting", claim("It says that it acts for ", m("b", shown(review.acting_for)), ".")) : null,
       m("p.state[role=status]", badge(stateOf(review)), " ", stateText(review)),
+      review.status === "pending" ? proofText(review) : null,
       state.away ? alert(state.away) : null,
       isOdd(review) ? m("p.alert", m("b", "Look twice: "), "this request has characters that are not visible, or letters that only look alike. They are written out as ",
         m("span.odd", "U+…"), " below.") : null,

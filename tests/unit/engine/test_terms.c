@@ -27,16 +27,21 @@ static void requirements_are_read_as_they_were_written(void **state)
     struct arena *a = *state;
     const struct str finance[] = {STR("finance"), STR("legal")};
     const struct policy_requirement asked[] = {
-        {.approvals = 2, .by = finance, .by_count = 2, .vote = 3}, {.approvals = 1}};
-    const struct policy_review r = {.requirements = asked, .requirement_count = 2};
+        {.approvals = 2, .by = finance, .by_count = 2, .vote = 3},
+        {.approvals = 1, .proof = POLICY_PROOF_OIDC},
+        {.approvals = 1}};
+    const struct policy_review r = {.requirements = asked, .requirement_count = 3};
     const struct policy_requirement *list;
     size_t count;
     struct str text = terms_requirements(&r, a);
     assert_true(str_equal(
         text,
-        STR("[{\"approvals\":2,\"by\":[\"finance\",\"legal\"],\"vote\":3},{\"approvals\":1}]")));
+        STR("[{\"approvals\":2,\"by\":[\"finance\",\"legal\"],\"vote\":3},{\"approvals\":1,\"proof\":\"oidc\"},{\"approvals\":1}]")));
     assert_int_equal(terms_read_requirements(text, a, &list, &count), ERR_OK);
-    assert_int_equal(count, 2);
+    assert_int_equal(count, 3);
+    assert_int_equal(list[0].proof, POLICY_PROOF_ANY);
+    assert_int_equal(list[1].proof, POLICY_PROOF_OIDC);
+    assert_int_equal(list[2].proof, POLICY_PROOF_ANY);
     assert_int_equal(list[0].approvals, 2);
     assert_int_equal(list[0].by_count, 2);
     assert_true(str_equal(list[0].by[1], STR("legal")));
@@ -99,6 +104,13 @@ static void what_was_never_written_turns_no_vote(void **state)
     size_t count;
     assert_int_equal(terms_read_requirements(STR("{\"approvals\":0}"), a, &asked, &count),
                      ERR_CORRUPT);
+    /* a proof that is not known here never becomes none */
+    assert_int_equal(terms_read_requirements(STR("[{\"approvals\":1,\"proof\":\"passkey\"}]"), a,
+                                             &asked, &count),
+                     ERR_CORRUPT);
+    assert_int_equal(
+        terms_read_requirements(STR("[{\"approvals\":1,\"proof\":1}]"), a, &asked, &count),
+        ERR_CORRUPT);
 }
 
 int main(void)

@@ -127,6 +127,28 @@ static void an_agent_beside_a_role_is_told_to_be_an_or(void **state)
         &p, "is an alternative to agents: the rule is for these agents, for whomever they act"));
 }
 
+static void a_role_by_claims_alone_is_noted_where_no_token_is_asked_for(void **state)
+{
+    (void)state;
+    struct policy_problems p = lint(
+        "roles: {finance: {claims: {groups: [finance, 'fin*']}},\n"
+        "        legal: {people: [lena], claims: {groups: [legal]}}}\n"
+        "rules:\n"
+        "  - {id: a, actions: [pay], decision: human_review, review: {by: [legal, finance]}}\n"
+        "  - {id: b, actions: [pay], decision: human_review, review: {by: [finance], proof: oidc}}\n"
+        "  - {id: c, actions: [pay], decision: human_review, review: {by: [legal]}}\n"
+        "  - {id: d, roles: [finance], actions: [pay], decision: allow}\n"
+        "  - {id: e, roles: [legal], actions: [pay], decision: allow}\n");
+    assert_int_equal(p.count, 3);
+    assert_string_equal(p.list[0].path, "roles.finance.claims.groups[1]");
+    assert_string_equal(p.list[1].path, "rules[0].review");
+    assert_string_equal(p.list[2].path, "rules[3].roles");
+    assert_true(has_problem(&p, "a * is no pattern here"));
+    assert_true(
+        has_problem(&p, "only claims give the role \"finance\", so only people who sign in"));
+    assert_true(has_problem(&p, "and the user of a request has none: name people"));
+}
+
 /* ---- negated tests ---- */
 
 static void an_allow_that_rests_on_something_being_left_out_is_told(void **state)
@@ -354,6 +376,7 @@ int main(void)
         cmocka_unit_test(a_pattern_that_matches_nothing_is_told_where_it_stands),
         cmocka_unit_test(a_bare_star_is_told_where_it_stands),
         cmocka_unit_test(an_agent_beside_a_role_is_told_to_be_an_or),
+        cmocka_unit_test(a_role_by_claims_alone_is_noted_where_no_token_is_asked_for),
         cmocka_unit_test(an_allow_that_rests_on_something_being_left_out_is_told),
         cmocka_unit_test(an_allow_that_says_what_something_is_not_is_told),
         cmocka_unit_test(what_has_to_be_there_is_no_negated_test),

@@ -296,6 +296,10 @@ static void durations_and_counts_have_ranges(void **state)
     assert_true(has_problem(&p, "out of range"));
     p = refused(REVIEW("approvals: 1.5"));
     assert_true(has_problem(&p, "whole number"));
+    p = refused(REVIEW("proof: key"));
+    assert_true(has_problem(&p, "\"key\" is not one of oidc"));
+    p = refused(REVIEW("prof: oidc"));
+    assert_true(has_problem(&p, "did you mean proof?"));
     p = refused(REVIEW("by: []"));
     assert_true(has_problem(&p, "by: is empty"));
     p = refused("rules: [{id: a, actions: [c], decision: deny, review: {by: [x]}}]");
@@ -304,6 +308,36 @@ static void durations_and_counts_have_ranges(void **state)
     assert_true(has_problem(&p, "belongs to decision: compute only"));
     p = refused("rules: [{id: a, agents: [x], actions: [c], decision: compute}]");
     assert_true(has_problem(&p, "compute: is missing: it says what is called instead"));
+}
+
+static void roles_name_people_and_claims(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *role, *wrong;
+    } cases[] = {
+        {"{peple: [a]}", "did you mean people?"},
+        {"{groups: [a]}", "known here are people, claims"},
+        {"{}", "name people, claims or both"},
+        {"{people: []}", "people: is empty"},
+        {"{people: carol}", "write [carol]"},
+        {"carol", "write [carol]"},
+        {"{claims: [groups]}", "has to be a map"},
+        {"{claims: {}}", "has 0 names of claims"},
+        {"{claims: {a: [x], b: [x], c: [x], d: [x], e: [x], f: [x], g: [x], h: [x], i: [x]}}",
+         "has 9 names of claims"},
+        {"{claims: {groups: finance}}", "write [finance]"},
+        {"{claims: {groups: []}}", "is empty"},
+        {"{claims: {groups: [7]}}", "write \"7\""},
+        {"{claims: {groups: [\"a\\nb\"]}}", "control character"},
+        {"{claims: {\"a\\nb\": [x]}}", "a claim's name"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "roles: {finance: %s}", cases[i].role);
+        struct policy_problems p = refused(text);
+        if (!has_problem(&p, cases[i].wrong)) fail_msg("%s: %s", cases[i].role, p.list[0].message);
+    }
 }
 
 static void failing_tests_refuse_the_document(void **state)
@@ -672,6 +706,7 @@ int main(void)
         cmocka_unit_test(at_most_twenty_problems_are_told),
         cmocka_unit_test(rule_ids_are_unique),
         cmocka_unit_test(durations_and_counts_have_ranges),
+        cmocka_unit_test(roles_name_people_and_claims),
         cmocka_unit_test(failing_tests_refuse_the_document),
         cmocka_unit_test(tests_of_a_shadow_document_see_it_enforced),
         cmocka_unit_test(masks_are_paths_below_the_request),

@@ -130,6 +130,9 @@ static void a_rule_that_asks_for_more_than_was_met_asks_anew(void **state)
          VERDICT_HUMAN_REVIEW},
         {{{.approvals = 1}, {.approvals = 2, .by = &board, .by_count = 1}}, 2, VERDICT_ALLOW},
         {{{.approvals = 2}}, 0, VERDICT_HUMAN_REVIEW},
+        {{{.approvals = 2, .by = &board, .by_count = 1, .proof = POLICY_PROOF_OIDC}},
+         1,
+         VERDICT_ALLOW},
     };
     struct policy_vote vote = {
         .kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("launch")};
@@ -141,6 +144,47 @@ static void a_rule_that_asks_for_more_than_was_met_asks_anew(void **state)
         q.met = cases[i].met;
         q.met_count = cases[i].count;
         assert_int_equal(ask(&t, &q), cases[i].verdict);
+    }
+    tenant_fini(&t);
+}
+
+static void the_strictest_proof_is_asked_of_all(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "roles: {board: [b]}\nrules:\n"
+                        "  - {id: any, actions: [\"*\"], decision: human_review}\n"
+                        "  - {id: known, actions: [pay], decision: human_review, "
+                        "review: {by: [board], proof: oidc}}\n");
+    struct policy_request q = pay_request(1);
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    assert_int_equal(t.outcome.review.proof, POLICY_PROOF_OIDC);
+    assert_int_equal(t.outcome.review.requirements[0].proof, POLICY_PROOF_ANY);
+    assert_int_equal(t.outcome.review.requirements[1].proof, POLICY_PROOF_OIDC);
+    q.action = STR("plain");
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    assert_int_equal(t.outcome.review.proof, POLICY_PROOF_ANY);
+    tenant_fini(&t);
+}
+
+/* The rule asks for verified people now; those who approved were not, or were. */
+static void a_rule_that_asks_for_proof_now_takes_no_earlier_approval_without(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules: [{id: ask, actions: [pay], decision: human_review, "
+                        "review: {proof: oidc}}]");
+    const struct policy_vote vote = {
+        .kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("ask")};
+    const struct policy_requirement met[] = {{.approvals = 2},
+                                             {.approvals = 1, .proof = POLICY_PROOF_OIDC}};
+    for (size_t i = 0; i < 2; i++) {
+        struct policy_request q = pay_request(1);
+        q.approved = &vote;
+        q.approved_count = 1;
+        q.met = &met[i];
+        q.met_count = 1;
+        assert_int_equal(ask(&t, &q), i == 0 ? VERDICT_HUMAN_REVIEW : VERDICT_ALLOW);
     }
     tenant_fini(&t);
 }
@@ -282,6 +326,12 @@ static void both_scopes_have_to_cover_the_action(void **state)
     tenant_fini(&t);
 }
 
+static bool has_role(struct tenant *t, struct str name, const struct str *roles, size_t count)
+{
+    const struct policy_person person = {.name = name};
+    return policy_has_role(t->set, &person, roles, count, &t->arena);
+}
+
 static void a_person_has_the_roles_that_enforced_documents_give(void **state)
 {
     (void)state;
@@ -293,19 +343,63 @@ static void a_person_has_the_roles_that_enforced_documents_give(void **state)
     tenant_init(&t, 3, names, texts);
     const struct str finance[] = {STR("finance")}, both[] = {STR("cfo"), STR("legal")};
     const struct str other[] = {STR("Finance"), STR("ghosts")};
-    assert_true(policy_has_role(t.set, STR("carol"), finance, 1, &t.arena));
-    assert_true(policy_has_role(t.set, STR("frank"), finance, 1, &t.arena));
-    assert_true(policy_has_role(t.set, STR("dan@home"), finance, 1, &t.arena));
-    assert_true(policy_has_role(t.set, STR("erin"), both, 2, &t.arena));
-    assert_false(policy_has_role(t.set, STR("erin"), finance, 1, &t.arena));
-    assert_false(policy_has_role(t.set, STR("erin"), both, 1, &t.arena));
-    assert_false(policy_has_role(t.set, STR("Carol"), finance, 1, &t.arena));
-    assert_false(policy_has_role(t.set, STR("dan@my home"), finance, 1, &t.arena));
-    assert_false(policy_has_role(t.set, STR("mallory"), finance, 1, &t.arena));
-    assert_false(policy_has_role(t.set, STR("mallory"), other, 2, &t.arena));
-    assert_false(policy_has_role(t.set, STR("carol"), other, 2, &t.arena));
-    assert_false(policy_has_role(t.set, STR("carol"), NULL, 0, &t.arena));
-    assert_false(policy_has_role(t.set, (struct str){0}, finance, 1, &t.arena));
+    assert_true(has_role(&t, STR("carol"), finance, 1));
+    assert_true(has_role(&t, STR("frank"), finance, 1));
+    assert_true(has_role(&t, STR("dan@home"), finance, 1));
+    assert_true(has_role(&t, STR("erin"), both, 2));
+    assert_false(has_role(&t, STR("erin"), finance, 1));
+    assert_false(has_role(&t, STR("erin"), both, 1));
+    assert_false(has_role(&t, STR("Carol"), finance, 1));
+    assert_false(has_role(&t, STR("dan@my home"), finance, 1));
+    assert_false(has_role(&t, STR("mallory"), finance, 1));
+    assert_false(has_role(&t, STR("mallory"), other, 2));
+    assert_false(has_role(&t, STR("carol"), other, 2));
+    assert_false(has_role(&t, STR("carol"), NULL, 0));
+    assert_false(has_role(&t, (struct str){0}, finance, 1));
+    tenant_fini(&t);
+}
+
+static bool claims_give(struct tenant *t, const struct claim *claims, size_t count, struct str role)
+{
+    const struct policy_person person = {
+        .name = STR("zoe"), .claims = claims, .claim_count = count};
+    return policy_has_role(t->set, &person, &role, 1, &t->arena);
+}
+
+static void verified_claims_give_the_roles_that_ask_for_them(void **state)
+{
+    (void)state;
+    struct tenant t;
+    const char *const names[] = {"a", "b", "c"};
+    const char *const texts[] = {
+        "roles: {finance: {people: [carol], claims: {groups: [finance, fin-leads]}},\n"
+        "        lead: {claims: {groups: [finance], level: [\"7\", \"8\"]}}}",
+        "roles: {finance: {claims: {department: [Accounting]}}, plain: [zoe]}",
+        "mode: shadow\nroles: {finance: {claims: {groups: [shadows]}}}"};
+    tenant_init(&t, 3, names, texts);
+    const struct claim claims[] = {{.name = STR("groups"), .value = STR("all")},
+                                   {.name = STR("groups"), .value = STR("fin-leads")},
+                                   {.name = STR("groups"), .value = STR("finance")},
+                                   {.name = STR("level"), .value = STR("8")}};
+    assert_true(claims_give(&t, claims, 2, STR("finance")));
+    assert_false(claims_give(&t, claims, 1, STR("finance")));
+    assert_false(claims_give(&t, claims, 3, STR("lead")));
+    assert_true(claims_give(&t, claims, 4, STR("lead")));
+    assert_true(claims_give(&t, NULL, 0, STR("plain")));
+    assert_false(claims_give(&t, claims, 4, STR("plain.")));
+    const struct claim others[] = {{.name = STR("department"), .value = STR("Accounting")},
+                                   {.name = STR("department"), .value = STR("accounting")},
+                                   {.name = STR("Groups"), .value = STR("finance")},
+                                   {.name = STR("groups"), .value = STR("shadows")},
+                                   {.name = STR("groups"), .value = STR("finance ")}};
+    assert_true(claims_give(&t, others, 1, STR("finance")));
+    assert_false(claims_give(&t, others + 1, 4, STR("finance")));
+
+    const struct policy_person zoe = {.name = STR("zoe"), .claims = claims, .claim_count = 4};
+    const struct str both[] = {STR("finance"), STR("lead")};
+    assert_int_equal(policy_claims_for(t.set, &zoe, both, 1), 6);
+    assert_int_equal(policy_claims_for(t.set, &zoe, both + 1, 1), 12);
+    assert_int_equal(policy_claims_for(t.set, &zoe, both, 2), 14);
     tenant_fini(&t);
 }
 
@@ -315,12 +409,12 @@ static void nobody_has_a_role_by_an_empty_name_or_in_a_closed_set(void **state)
     struct tenant t;
     const struct str all[] = {STR("all")};
     tenant_init_one(&t, "roles: {all: [\"*\"]}");
-    assert_true(policy_has_role(t.set, STR("x"), all, 1, &t.arena));
-    assert_false(policy_has_role(t.set, STR(""), all, 1, &t.arena));
+    assert_true(has_role(&t, STR("x"), all, 1));
+    assert_false(has_role(&t, STR(""), all, 1));
     tenant_fini(&t);
     assert_int_equal(policy_set_closed("default:policy_unloadable", "No.", &t.set), ERR_OK);
     arena_init(&t.arena, 4096, 8192);
-    assert_false(policy_has_role(t.set, STR("x"), all, 1, &t.arena));
+    assert_false(has_role(&t, STR("x"), all, 1));
     tenant_fini(&t);
 }
 
@@ -330,6 +424,8 @@ int main(void)
         cmocka_unit_test(every_rule_that_asks_states_a_requirement_and_its_votes),
         cmocka_unit_test(one_rule_that_asks_is_one_requirement),
         cmocka_unit_test(what_a_person_approved_counts_as_allow),
+        cmocka_unit_test(the_strictest_proof_is_asked_of_all),
+        cmocka_unit_test(a_rule_that_asks_for_proof_now_takes_no_earlier_approval_without),
         cmocka_unit_test(a_rule_that_asks_for_no_one_in_particular_is_met_by_whom_it_named_before),
         cmocka_unit_test(what_shadow_documents_ask_is_asked_of_nobody),
         cmocka_unit_test(an_approval_moves_no_other_vote),
@@ -337,6 +433,7 @@ int main(void)
         cmocka_unit_test(an_approval_is_not_of_the_safe_call),
         cmocka_unit_test(both_scopes_have_to_cover_the_action),
         cmocka_unit_test(a_person_has_the_roles_that_enforced_documents_give),
+        cmocka_unit_test(verified_claims_give_the_roles_that_ask_for_them),
         cmocka_unit_test(nobody_has_a_role_by_an_empty_name_or_in_a_closed_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -305,6 +305,7 @@ struct scene_review { /* what differs from the usual; zeros: as usual */
     uint64_t expires_in_ms, good_for_ms;
     uint8_t binding;
     size_t args_bytes;
+    bool asks_proof;
 };
 
 static inline struct str scene_or(struct str given, struct str otherwise)
@@ -355,6 +356,7 @@ static inline struct call *scene_enqueue_call(struct scene *s, struct scene_revi
                              .good_for_ms = r.good_for_ms > 0 ? r.good_for_ms : 900000,
                              .requirements = scene_or(r.requirements, STR("[{\"approvals\":1}]")),
                              .votes_approved = STR("[[\"review\",\"payments\",\"large\"]]"),
+                             .asks_proof = r.asks_proof,
                              .state = REVIEW_PENDING};
     memset(f.binding.bytes, r.binding, sizeof f.binding.bytes);
     f.binding.bytes[0] =

@@ -97,6 +97,14 @@ static const struct signer_rotation some_rotation = {.number = 1795166400,
                                                      .ends_older = true,
                                                      .salt = {41, 42, 43, [15] = 44}};
 
+static const struct review_vote persons_vote = {.principal = STR("erin"),
+                                                .owner = STR("erin"),
+                                                .by = STR("erin"),
+                                                .at_ms = 1795166400123,
+                                                .meets = 1,
+                                                .proof = REVIEW_PROOF_OIDC,
+                                                .claims = STR("[[\"groups\",\"finance\"]]")};
+
 static const struct retry_outcome some_outcome = {.key.bytes = {0, SLOT, 51},
                                                   .tenant.bytes = {52},
                                                   .asker.bytes = {53},
@@ -140,6 +148,10 @@ static struct str put_entry(enum delta_kind kind, struct buf *out)
         break;
     case DELTA_LIMIT_COUNTED: delta_put_counted(out, &ask, &told); break;
     case DELTA_REVIEW_OPENED: delta_put_opened(out, &r); break;
+    case DELTA_REVIEW_OPENED_PROVEN:
+        r.asks_proof = true;
+        delta_put_opened(out, &r);
+        break;
     case DELTA_REVIEW_OPENED_PLAIN:
         delta_put_opened(out, &r);
         make_plain(out, kind, REVIEW_DIGEST_BYTES);
@@ -150,6 +162,7 @@ static struct str put_entry(enum delta_kind kind, struct buf *out)
         make_plain(out, kind, ID_BYTES + 1);
         break;
     case DELTA_REVIEW_VOTED: delta_put_voted(out, r.id, &some_vote); break;
+    case DELTA_REVIEW_VOTED_PERSON: delta_put_voted(out, r.id, &persons_vote); break;
     case DELTA_REVIEW_MOVED_PLAIN:
         delta_put_moved(out, &r);
         make_plain(out, kind, 1);
@@ -188,9 +201,11 @@ static bool read_entry(const struct delta_entry *e)
     case DELTA_COUNTED:
     case DELTA_LIMIT_COUNTED: return delta_read_counted(e, &ask, &told);
     case DELTA_REVIEW_OPENED_PLAIN:
+    case DELTA_REVIEW_OPENED_PROVEN:
     case DELTA_REVIEW_OPENED: return delta_read_opened(e, &r);
     case DELTA_REVIEW_TRACED: return delta_read_traced(e->body, &id, &first);
     case DELTA_REVIEW_VOTED_PLAIN:
+    case DELTA_REVIEW_VOTED_PERSON:
     case DELTA_REVIEW_VOTED: return delta_read_voted(e, &id, &v);
     case DELTA_REVIEW_MOVED_PLAIN:
     case DELTA_REVIEW_MOVED: return delta_read_moved(e, &r);
@@ -376,6 +391,34 @@ static void moves_votes_and_traces_come_back(void **state)
     assert_str(trace_id, STR("trace"));
 }
 
+static void what_asks_for_proof_and_who_has_it_come_back(void **state)
+{
+    (void)state;
+    char bytes[BYTES];
+    struct buf out = buf_over(bytes, sizeof bytes);
+    struct review_facts r;
+    struct review_vote v;
+    struct id id;
+    struct delta_entry e = only_entry(put_entry(DELTA_REVIEW_OPENED, &out));
+    assert_true(delta_read_opened(&e, &r) && !r.asks_proof);
+    e = only_entry(put_entry(DELTA_REVIEW_OPENED_PROVEN, &out));
+    assert_int_equal(e.kind, DELTA_REVIEW_OPENED_PROVEN);
+    assert_true(delta_read_opened(&e, &r) && r.asks_proof);
+    e = only_entry(put_entry(DELTA_REVIEW_VOTED_PERSON, &out));
+    assert_int_equal(e.kind, DELTA_REVIEW_VOTED_PERSON);
+    assert_true(delta_read_voted(&e, &id, &v));
+    assert_int_equal(v.proof, REVIEW_PROOF_OIDC);
+    assert_str(v.claims, persons_vote.claims);
+    /* the proof is the last byte but the claims: no kind has that of another */
+    out.bytes[out.size - persons_vote.claims.size - 5] = REVIEW_PROOF_KEY;
+    e = only_entry(buf_view(&out));
+    assert_false(delta_read_voted(&e, &id, &v));
+    put_entry(DELTA_REVIEW_VOTED, &out);
+    out.bytes[out.size - 1] = REVIEW_PROOF_OIDC;
+    e = only_entry(buf_view(&out));
+    assert_false(delta_read_voted(&e, &id, &v));
+}
+
 /* Of an earlier version, in which only the requester could cancel a review. */
 static void moves_and_votes_of_an_earlier_version_come_back(void **state)
 {
@@ -449,7 +492,8 @@ static void the_bytes_on_disk_are_these(void **state)
 static void kinds_keep_their_numbers(void **state)
 {
     (void)state;
-    static const unsigned numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    static const unsigned numbers[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,
+                                       10, 11, 12, 13, 14, 15, 16, 17, 18};
     assert_int_equal(KINDS, sizeof numbers / sizeof *numbers);
     for (size_t i = 0; i < KINDS; i++) assert_int_equal(kinds[i], numbers[i]);
     assert_int_equal(DELTA_TOKEN_MINTED, 1);
@@ -630,14 +674,16 @@ static void every_kind_changes_what_is_saved(void **state)
         bool moves = delta_moves_review(kinds[i]);
         if (kinds[i] == DELTA_TOKEN_MINTED || moves) buf_clear(&out);
         if (kinds[i] == DELTA_TOKEN_MINTED) delta_put_minted(&out, &t, &(struct retry){0});
-        if (kinds[i] == DELTA_REVIEW_OPENED) { /* one more than what the other kind opened */
-            r.id = id_of(5);
+        r.asks_proof = kinds[i] == DELTA_REVIEW_OPENED_PROVEN;
+        if (kinds[i] == DELTA_REVIEW_OPENED || r.asks_proof) { /* one more than the others opened */
+            r.id = id_of(r.asks_proof ? 6 : 5);
             buf_clear(&out);
             delta_put_opened(&out, &r);
         }
-        if (kinds[i] == DELTA_REVIEW_VOTED) {
+        bool is_person = kinds[i] == DELTA_REVIEW_VOTED_PERSON;
+        if (kinds[i] == DELTA_REVIEW_VOTED || is_person) {
             buf_clear(&out);
-            delta_put_voted(&out, r.id, &some_vote);
+            delta_put_voted(&out, r.id, is_person ? &persons_vote : &some_vote);
         }
         if (moves) delta_put_moved(&out, &r);
         if (kinds[i] == DELTA_REVIEW_MOVED_PLAIN) make_plain(&out, kinds[i], 1);
@@ -659,6 +705,7 @@ int main(void)
         cmocka_unit_test(a_minted_token_comes_back_whole),
         cmocka_unit_test(uses_revocations_and_counts_come_back),
         cmocka_unit_test(a_review_comes_back_as_it_was_opened),
+        cmocka_unit_test(what_asks_for_proof_and_who_has_it_come_back),
         cmocka_unit_test(a_review_of_an_earlier_version_comes_back),
         cmocka_unit_test(moves_votes_and_traces_come_back),
         cmocka_unit_test(moves_and_votes_of_an_earlier_version_come_back),

@@ -623,6 +623,37 @@ static void whom_no_requirement_names_may_not_approve(void **state)
     assert_int_equal(c->err, ERR_OK);
 }
 
+/* A denial only restricts, so any reviewer may give it. */
+static void what_asks_for_proof_takes_approvals_of_verified_people_only(void **state)
+{
+    struct scene *s = *state;
+    const struct scene_review asks = {.requirements = STR("[{\"approvals\":1,\"proof\":\"oidc\"}]"),
+                                      .asks_proof = true};
+    static const enum review_proof weaker[] = {REVIEW_PROOF_UNKNOWN, REVIEW_PROOF_OWNER,
+                                               REVIEW_PROOF_NAMED, REVIEW_PROOF_KEY};
+    struct id id = scene_enqueue(s, asks);
+    for (size_t i = 0; i < sizeof weaker / sizeof *weaker; i++) {
+        struct call *c = scene_on(s, CALL_APPROVE, id, STR("rita"));
+        c->review.proof = weaker[i];
+        scene_ask(s, c);
+        assert_int_equal(c->err, ERR_PROOF_REQUIRED);
+    }
+    assert_int_equal(scene_look(s, id).state, REVIEW_PENDING);
+    struct call *c = scene_on(s, CALL_APPROVE, id, STR("rita"));
+    c->review.proof = REVIEW_PROOF_OIDC;
+    c->review.claims = STR("[[\"groups\",\"finance\"]]");
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->review.facts.state, REVIEW_APPROVED);
+    assert_text(scene_look(s, id).approvals[0].claims, "[[\"groups\",\"finance\"]]");
+    struct scene_review other = asks;
+    other.binding = 7;
+    id = scene_enqueue(s, other);
+    assert_int_equal(scene_do(s, CALL_DENY, id, STR("rita"))->err, ERR_OK);
+    assert_int_equal(scene_look(s, id).state, REVIEW_DENIED);
+    same_as_twin(s);
+}
+
 static void without_requirements_one_approval_is_enough(void **state)
 {
     struct scene *s = *state;
@@ -771,6 +802,7 @@ int main(void)
         scene_test(an_outcome_is_repeated_by_the_key_that_brought_it_about),
         scene_test(each_requirement_is_met_by_those_whom_it_names),
         scene_test(whom_no_requirement_names_may_not_approve),
+        scene_test(what_asks_for_proof_takes_approvals_of_verified_people_only),
         scene_test(without_requirements_one_approval_is_enough),
         scene_test(nobody_resolves_what_they_asked_for_in_any_of_five_ways),
         scene_test(an_overdue_review_cannot_be_approved),
