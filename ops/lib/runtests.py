@@ -28,6 +28,7 @@ import xml.etree.ElementTree as ElementTree
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 LONG = TOP / "build" / "long"
+FLEET_PROGRESS = LONG / "fleet.progress"
 JOBS = str(os.cpu_count() or 2)
 FUZZ_SECONDS = int(os.environ.get("WRIT_FUZZ_SECONDS", "600"))  # for each target
 
@@ -319,6 +320,13 @@ def long_state():
     return program(folder, "sim_sim_state", "--seeds", "1000000", count=r"(\d+) seeds", least=1000000) if folder else Counts(failed=1)
 
 
+def long_fleet():
+    """A million lives of a fleet. A run that is stopped goes on where it was."""
+    folder = build("release")
+    return program(folder, "sim_sim_fleet", "--seeds", "1000000", "--progress", str(FLEET_PROGRESS),
+                   count=r"(\d+) seeds, ", least=1000000) if folder else Counts(failed=1)
+
+
 def long_races():
     folder = build("dev")
     return pytest(folder, "races", ["tests/e2e/test_races.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
@@ -470,6 +478,7 @@ def long():
         if state.get("steps"):
             say("Sources changed since the last long run: starting afresh.")
         state = {"sources": now, "steps": {}}
+        FLEET_PROGRESS.unlink(missing_ok=True)
 
     def is_done(name):
         return name in state["steps"] and not state["steps"][name]["failed"]
@@ -488,7 +497,7 @@ def long():
 
     steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults), ("tls", long_tls), ("damaged", long_damaged),
              ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("masks", long_masks), ("shadow", long_shadow), ("limits", long_limits), ("planted", long_planted),
-             ("state", long_state), ("steps", long_steps), ("races", long_races), ("retries", long_retries), ("walks", long_walks), ("agents", long_agents), ("coding", long_coding), ("documents", long_documents), ("console", long_console), ("races_tsan", long_races_tsan),
+             ("state", long_state), ("fleet", long_fleet), ("steps", long_steps), ("races", long_races), ("retries", long_retries), ("walks", long_walks), ("agents", long_agents), ("coding", long_coding), ("documents", long_documents), ("console", long_console), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan), ("cel", long_cel)]
     for name, step in steps:
         if is_done(name):

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "snapshot/little.h"
+#include "base/little.h"
 #include "pipeline/mirror/slots.h"
 
 enum { ENTRY_HEADER_BYTES = 7, NAME_BYTES_MAX = 160 };

@@ -19,7 +19,9 @@
  *   spelling_left        a suspension leaves reviews pending whose actor has another spelling
  *   timer_trusted        a deadline applies only after its timer has fired
  *   image_believed       recovery uses a snapshot or a mirror's image as the newest state (in
- * tests/sim) */
+ * tests/sim)
+ *
+ * and those of a fleet, which tests/sim/sim_fleet.c lists and finds. */
 #ifndef BASE_PLANTED_H
 #define BASE_PLANTED_H
 

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "crypto/crypto.h"
-#include "snapshot/little.h"
+#include "base/little.h"
 #include "shards/serialize.h"
 
 enum { PIECE_BYTES = 2 << 20, ENTRY_HEADER_BYTES = 6, NAMES_MAX = 64 };

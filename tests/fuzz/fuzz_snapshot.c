@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "crypto/crypto.h"
 #include "pipeline/mirror/state_follower.h"
-#include "snapshot/little.h"
+#include "base/little.h"
 #include "snapshot/replay.h"
 #include "snapshot/snapshot.h"
 #include "shards/shard.h"

@@ -97,6 +97,14 @@ def test_a_planted_bug_is_caught(bug):
     assert caught, f"{bug} passed {BUGS[bug]}"
 
 
+def test_each_planted_bug_of_a_fleet_is_found():
+    """From a seed that soon finds it; the long form begins anywhere, and takes the seeds that it needs."""
+    anywhere = ["--from", "1", "--seeds", "60000"] if os.environ.get("WRIT_LONG") == "1" else ["--seeds", "10000"]
+    done = subprocess.run([str(BUILD / "tests" / "sim_sim_fleet"), "--planted", *anywhere], capture_output=True, text=True, timeout=3000)
+    print("\n" + done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr[-1500:]
+
+
 def test_the_matrix():
     """Printed for the record (shown with -s)."""
     print(f"\n{'planted bug':<22}" + "".join(f"{name:>18}" for name in CATCHERS))

@@ -100,6 +100,7 @@ ROOMS_HELD = [
     "src/crypto",
     "src/engine",
     "src/event",
+    "src/fleet",
     "src/hook",
     "src/http",
     "src/journal",

@@ -3,7 +3,7 @@
 #include "scene.h"
 
 #include "crypto/crypto.h"
-#include "snapshot/little.h"
+#include "base/little.h"
 #include "sim/sim_disk.h"
 
 static struct shard *state_of(unsigned tokens, uint64_t now_ms)

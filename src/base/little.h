@@ -1,6 +1,6 @@
 /* little.h - numbers in little-endian bytes, at any alignment. Pure. */
-#ifndef SNAPSHOT_LITTLE_H
-#define SNAPSHOT_LITTLE_H
+#ifndef BASE_LITTLE_H
+#define BASE_LITTLE_H
 
 #include <stdint.h>
 

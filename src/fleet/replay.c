@@ -1,0 +1,97 @@
+#include "fleet/replay.h"
+
+#include "base/planted.h"
+
+void log_replay_begin(struct log_replay *r, const struct log_replay *saved)
+{
+    *r = (struct log_replay){0};
+    if (saved == NULL || saved->last.term == 0) return;
+    *r = *saved;
+    r->next = r->last_offset;
+    r->resumes = true;
+    r->end = LOG_READS;
+    r->stale = 0;
+}
+
+enum log_result log_replay_stop(struct log_replay *r, enum log_end why, uint64_t offset)
+{
+    if (r->end == LOG_READS) {
+        r->end = why;
+        r->end_offset = offset;
+    }
+    return LOG_ENDED;
+}
+
+bool log_replay_fits(struct log_replay *r, uint64_t log_end)
+{
+    if (r->next > log_end) (void)log_replay_stop(r, LOG_END_OFFSET, log_end);
+    return r->end == LOG_READS;
+}
+
+static bool is_digest(const struct sha256 *a, const struct sha256 *b)
+{
+    return memcmp(a->bytes, b->bytes, SHA256_BYTES) == 0;
+}
+
+static enum log_result left_out(struct log_replay *r)
+{
+    r->stale++;
+    return LOG_STALE;
+}
+
+static enum log_result count(struct log_replay *r, const struct entry *e, uint64_t offset)
+{
+    r->last = (struct entry_point){.term = e->term, .n = e->n, .digest = e->digest};
+    r->last_offset = offset;
+    if (e->time_ms > r->time_ms) r->time_ms = e->time_ms;
+    return LOG_COUNTED;
+}
+
+static enum log_result step_term(struct log_replay *r, const struct entry *e, uint64_t offset)
+{
+    bool greater = e->term > r->last.term;
+    if (planted("equal_term_accepted")) greater = e->term >= r->last.term;
+    if (!greater) return left_out(r);
+    r->before = r->last;
+    r->leader = e->incarnation;
+    return count(r, e, offset);
+}
+
+static enum log_result step_records(struct log_replay *r, const struct entry *e, uint64_t offset)
+{
+    if (e->term < r->last.term && planted("stale_counted")) return LOG_COUNTED;
+    if (e->term < r->last.term) return left_out(r);
+    if (e->term > r->last.term) return log_replay_stop(r, LOG_END_NO_TERM, offset);
+    if (e->n <= r->last.n) return left_out(r);
+    if (!incarnation_equal(&e->incarnation, &r->leader))
+        return log_replay_stop(r, LOG_END_SENDER, offset);
+    if (planted("gap_skipped")) return count(r, e, offset);
+    if (e->n != r->last.n + 1) return log_replay_stop(r, LOG_END_GAP, offset);
+    if (!is_digest(&e->previous, &r->last.digest))
+        return log_replay_stop(r, LOG_END_PREVIOUS, offset);
+    /* A TERM begins a chain of its own: its first records tie it to the one before. */
+    if (e->n == 1 && !entry_point_equal(&e->before, &r->before))
+        return log_replay_stop(r, LOG_END_HISTORY, offset);
+    return count(r, e, offset);
+}
+
+enum log_result log_replay_step(struct log_replay *r, const struct entry *e, uint64_t offset)
+{
+    if (r->end != LOG_READS) return LOG_ENDED;
+    if (offset != r->next) return log_replay_stop(r, LOG_END_OFFSET, offset);
+    if (e == NULL) return log_replay_stop(r, LOG_END_UNREADABLE, offset);
+    r->next++;
+    if (r->resumes) {
+        r->resumes = false;
+        if (!is_digest(&e->digest, &r->last.digest))
+            return log_replay_stop(r, LOG_END_RESUMED, offset);
+        return LOG_STALE; /* the copy has it */
+    }
+    switch (e->kind) {
+    case ENTRY_TERM: return step_term(r, e, offset);
+    case ENTRY_RECORDS: return step_records(r, e, offset);
+    case ENTRY_HEARTBEAT: break;
+    }
+    if (e->heartbeat.applied > offset) return log_replay_stop(r, LOG_END_CUT, offset);
+    return LOG_COUNTED;
+}

@@ -1,0 +1,315 @@
+/* test_fleet.c - one engine's way from follower to leader and its end, entry by entry. */
+#include "support.h"
+
+/* An engine, and the log that it reads: what it sends is appended, unless a test holds it back. */
+struct rig {
+    struct fleet fleet;
+    char bytes[64][1024];
+    struct str log[64];
+    uint64_t size, now_ms;
+    unsigned let_in;
+    bool leaves_nothing; /* what it sends is lost */
+};
+
+static const uint64_t wall_ms = 1795166400000;
+
+static void begin(struct rig *r)
+{
+    *r = (struct rig){.now_ms = 5000};
+    struct fleet_options o = {
+        .key = entry_key_derive(STR("pepper"), 1, STR("main"), (struct fleet_id){{1}}),
+        .node = STR("node-1"),
+        .incarnation = incarnation_of(1),
+        .reactors = 1};
+    fleet_init(&r->fleet, &o, NULL, r->now_ms);
+}
+
+static void append(struct rig *r, struct str bytes)
+{
+    memcpy(r->bytes[r->size], bytes.bytes, bytes.size);
+    r->log[r->size] = str_of(r->bytes[r->size], bytes.size);
+    r->size++;
+}
+
+/* Another engine's entry. */
+static void append_entry(struct rig *r, struct entry e)
+{
+    char bytes[1024];
+    struct buf out = buf_over(bytes, sizeof bytes);
+    assert_int_equal(entry_put(&e, &r->fleet.options.key, r->fleet.hasher, &out), ERR_OK);
+    append(r, buf_view(&out));
+}
+
+static void read_all(struct rig *r)
+{
+    struct entry e;
+    while (r->fleet.replay.next < r->size && r->fleet.role != FLEET_ENDED) {
+        uint64_t next = r->fleet.replay.next;
+        assert_int_equal(entry_read(r->log[next], &r->fleet.options.key, r->fleet.hasher, &e),
+                         ENTRY_GOOD);
+        (void)fleet_read(&r->fleet, &e, next, wall_ms + r->now_ms, r->now_ms, 100);
+        if (r->fleet.replay.end != LOG_READS) return;
+    }
+    if (r->fleet.role != FLEET_ENDED) fleet_applied(&r->fleet, 0, r->fleet.replay.next);
+}
+
+static enum fleet_send turn(struct rig *r, uint64_t later_ms)
+{
+    char bytes[1024];
+    struct buf out = buf_over(bytes, sizeof bytes);
+    r->now_ms += later_ms;
+    struct fleet_turn t = {.now_ms = r->now_ms,
+                           .wall_ms = wall_ms + r->now_ms,
+                           .nonce = r->now_ms,
+                           .lease_ms = 30000,
+                           .reaches = true,
+                           .works = true,
+                           .let_in = r->let_in};
+    enum fleet_send what = fleet_turn(&r->fleet, &t, &out);
+    if (what != FLEET_NOTHING && !r->leaves_nothing) append(r, buf_view(&out));
+    return what;
+}
+
+/* Heartbeats, acknowledged and read back, until it stands. */
+static unsigned heartbeats_until_it_stands(struct rig *r)
+{
+    unsigned count = 0;
+    while (turn(r, FLEET_HEARTBEAT_MS) == FLEET_HEARTBEAT) {
+        fleet_appended(&r->fleet, ENTRY_HEARTBEAT, true);
+        read_all(r);
+        count++;
+        assert_true(count < 20);
+    }
+    return count;
+}
+
+static void seal(struct rig *r)
+{
+    char bytes[1024];
+    struct buf out = buf_over(bytes, sizeof bytes);
+    assert_true(fleet_may_seal(&r->fleet));
+    assert_int_equal(fleet_seal(&r->fleet, STR(""), 1, wall_ms + r->now_ms, &out), ERR_OK);
+    if (!r->leaves_nothing) append(r, buf_view(&out));
+}
+
+static void lead(struct rig *r)
+{
+    begin(r);
+    heartbeats_until_it_stands(r);
+    fleet_appended(&r->fleet, ENTRY_TERM, true);
+    read_all(r);
+    assert_int_equal(r->fleet.role, FLEET_LEADER);
+}
+
+static void six_heartbeats_of_silence_and_a_term_make_a_leader(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin(&r);
+    assert_int_equal(heartbeats_until_it_stands(&r), FLEET_SILENCE);
+    assert_int_equal(r.fleet.role, FLEET_CANDIDATE);
+    read_all(&r);
+    assert_int_equal(r.fleet.role, FLEET_CANDIDATE); /* read, and not acknowledged */
+    fleet_appended(&r.fleet, ENTRY_TERM, true);
+    assert_int_equal(r.fleet.role, FLEET_LEADER);
+    fleet_fini(&r.fleet);
+}
+
+static void a_working_leaders_heartbeat_keeps_others_from_standing(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin(&r);
+    append_entry(&r, term_of(1, 2));
+    for (uint64_t i = 1; i < 40; i++) {
+        struct entry e = heartbeat_of(2, i, 0, 30000);
+        e.time_ms = wall_ms + r.now_ms;
+        e.heartbeat.works = i < 20;
+        append_entry(&r, e);
+        read_all(&r);
+        enum fleet_send what = turn(&r, FLEET_HEARTBEAT_MS);
+        if (what == FLEET_TERM) {
+            assert_int_equal(i, 19 + FLEET_SILENCE); /* number 19 was its last sign */
+            break;
+        }
+        fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+        read_all(&r);
+    }
+    assert_int_equal(r.fleet.role, FLEET_CANDIDATE);
+    fleet_fini(&r.fleet);
+}
+
+static void a_reply_waits_for_the_acknowledgement_and_the_read_back(void **state)
+{
+    (void)state;
+    struct rig r;
+    lead(&r);
+    uint64_t position = fleet_position(&r.fleet);
+    seal(&r);
+    assert_false(fleet_may_seal(&r.fleet)); /* one in flight */
+    assert_int_equal(fleet_outcome(&r.fleet, position), FLEET_WAITS);
+    fleet_appended(&r.fleet, ENTRY_RECORDS, true);
+    assert_int_equal(fleet_outcome(&r.fleet, position), FLEET_WAITS);
+    read_all(&r);
+    assert_int_equal(fleet_outcome(&r.fleet, position), FLEET_DONE);
+    assert_int_equal(fleet_outcome(&r.fleet, position + 1), FLEET_WAITS);
+    fleet_fini(&r.fleet);
+}
+
+static void of_what_stood_behind_a_higher_term_nothing_happened(void **state)
+{
+    (void)state;
+    struct rig r;
+    lead(&r);
+    uint64_t position = fleet_position(&r.fleet);
+    append_entry(&r, term_of(2, 2));
+    seal(&r);
+    fleet_appended(&r.fleet, ENTRY_RECORDS, true);
+    read_all(&r);
+    assert_int_equal(r.fleet.end, FLEET_DEPOSED);
+    assert_int_equal(fleet_outcome(&r.fleet, position), FLEET_NOTHING_HAPPENED);
+    fleet_fini(&r.fleet);
+}
+
+static void an_entry_with_an_unknown_outcome_ends_the_leader(void **state)
+{
+    (void)state;
+    struct rig r;
+    lead(&r);
+    uint64_t position = fleet_position(&r.fleet);
+    seal(&r);
+    fleet_appended(&r.fleet, ENTRY_RECORDS, false);
+    assert_int_equal(r.fleet.end, FLEET_OUTCOME_UNKNOWN);
+    assert_int_equal(fleet_outcome(&r.fleet, position), FLEET_UNKNOWN);
+    assert_int_equal(fleet_outcome(&r.fleet, position + 1), FLEET_NOTHING_HAPPENED);
+    fleet_fini(&r.fleet);
+}
+
+static void a_candidate_that_was_second_follows(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin(&r);
+    heartbeats_until_it_stands(&r);
+    struct str own = r.log[--r.size];
+    char copy[1024];
+    memcpy(copy, own.bytes, own.size);
+    append_entry(&r, term_of(1, 2));
+    append(&r, str_of(copy, own.size));
+    read_all(&r);
+    assert_int_equal(r.fleet.role, FLEET_FOLLOWER);
+    fleet_appended(&r.fleet, ENTRY_TERM, true);
+    assert_int_equal(r.fleet.role, FLEET_FOLLOWER);
+    fleet_fini(&r.fleet);
+}
+
+static void stamps_never_go_below_the_logs_time(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin(&r);
+    struct entry term = term_of(1, 2);
+    term.time_ms = wall_ms + 900000;
+    append_entry(&r, term);
+    read_all(&r);
+    assert_int_equal(fleet_stamp(&r.fleet, wall_ms), wall_ms + 900000);
+    assert_int_equal(fleet_stamp(&r.fleet, wall_ms + 900001), wall_ms + 900001);
+    assert_int_equal(fleet_stamp(&r.fleet, wall_ms), wall_ms + 900001);
+    fleet_fini(&r.fleet);
+}
+
+static void an_engine_that_leaves_closes_behind_its_last_agent(void **state)
+{
+    (void)state;
+    struct rig r;
+    lead(&r);
+    for (int i = 0; i < 3; i++) { /* closed, open, and open again */
+        assert_int_equal(turn(&r, FLEET_HEARTBEAT_MS), FLEET_HEARTBEAT);
+        fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+        read_all(&r);
+    }
+    assert_true(fleet_admits(&r.fleet, r.now_ms));
+    r.let_in = 1;
+    fleet_leave(&r.fleet);
+    assert_false(fleet_admits(&r.fleet, r.now_ms));
+    assert_int_equal(turn(&r, 1), FLEET_HEARTBEAT);
+    fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+    assert_true(fleet_records(&r.fleet, r.now_ms));
+    r.let_in = 0;
+    assert_int_equal(turn(&r, FLEET_HEARTBEAT_MS), FLEET_HEARTBEAT);
+    assert_false(fleet_records(&r.fleet, r.now_ms));
+    assert_int_equal(r.fleet.lease.closed_number, r.fleet.lease.number);
+    fleet_fini(&r.fleet);
+}
+
+static void an_engine_whose_reading_ended_admits_no_agent_and_does_not_stand(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin(&r);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(turn(&r, FLEET_HEARTBEAT_MS), FLEET_HEARTBEAT);
+        fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+        read_all(&r);
+    }
+    assert_true(fleet_admits(&r.fleet, r.now_ms));
+    append_entry(&r, records_of(7, 2, 2));
+    read_all(&r);
+    assert_int_equal(r.fleet.replay.end, LOG_END_NO_TERM);
+    assert_false(fleet_admits(&r.fleet, r.now_ms));
+    fleet_stand(&r.fleet, r.now_ms);
+    assert_int_equal(turn(&r, FLEET_HEARTBEAT_MS), FLEET_HEARTBEAT);
+    assert_int_equal(r.fleet.lease.closed_number, r.fleet.lease.number);
+    fleet_fini(&r.fleet);
+}
+
+static void a_leader_whose_clock_is_off_ends(void **state)
+{
+    (void)state;
+    struct rig r;
+    lead(&r);
+    assert_int_equal(turn(&r, FLEET_HEARTBEAT_MS), FLEET_HEARTBEAT);
+    fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+    struct entry e;
+    uint64_t next = r.fleet.replay.next;
+    assert_int_equal(entry_read(r.log[next], &r.fleet.options.key, r.fleet.hasher, &e), ENTRY_GOOD);
+    (void)fleet_read(&r.fleet, &e, next, e.time_ms - FLEET_CLOCK_OFF_MS - 1, r.now_ms, 0);
+    assert_int_equal(r.fleet.end, FLEET_CLOCK_OFF);
+    fleet_fini(&r.fleet);
+}
+
+static void a_leader_that_most_peers_miss_ends_after_a_while(void **state)
+{
+    (void)state;
+    struct rig r;
+    lead(&r);
+    r.leaves_nothing = true;
+    for (uint64_t i = 1; r.fleet.role == FLEET_LEADER; i++) {
+        struct entry e = heartbeat_of(2, i, 0, 30000);
+        append_entry(&r, e);
+        read_all(&r);
+        (void)turn(&r, FLEET_HEARTBEAT_MS);
+        if (r.fleet.heartbeat_in_flight) fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+        assert_true(i <= 2 + FLEET_MISSED_MS / FLEET_HEARTBEAT_MS);
+    }
+    assert_int_equal(r.fleet.end, FLEET_UNREACHABLE);
+    fleet_fini(&r.fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(six_heartbeats_of_silence_and_a_term_make_a_leader),
+        cmocka_unit_test(a_working_leaders_heartbeat_keeps_others_from_standing),
+        cmocka_unit_test(a_reply_waits_for_the_acknowledgement_and_the_read_back),
+        cmocka_unit_test(of_what_stood_behind_a_higher_term_nothing_happened),
+        cmocka_unit_test(an_entry_with_an_unknown_outcome_ends_the_leader),
+        cmocka_unit_test(a_candidate_that_was_second_follows),
+        cmocka_unit_test(stamps_never_go_below_the_logs_time),
+        cmocka_unit_test(an_engine_that_leaves_closes_behind_its_last_agent),
+        cmocka_unit_test(an_engine_whose_reading_ended_admits_no_agent_and_does_not_stand),
+        cmocka_unit_test(a_leader_whose_clock_is_off_ends),
+        cmocka_unit_test(a_leader_that_most_peers_miss_ends_after_a_while),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
