@@ -21,7 +21,22 @@ CREATE TABLE store (
     revision bigint NOT NULL,             -- raised by one with every change of policies or keys
     created_at bigint NOT NULL,           -- milliseconds since 1970 UTC, as all bigint times here
     -- Random, a new one with each revision: (revision, history_id) stands for all changes up to it.
-    history_id text COLLATE "C" NOT NULL DEFAULT ''
+    history_id text COLLATE "C" NOT NULL DEFAULT '',
+    -- Policies and keys are authenticated by these and by set_rows. Engines take nothing that does not
+    -- fit. After a change by hand: writ set show, writ set adopt.
+    adopted_at bigint NOT NULL DEFAULT 0,  -- when a command last made all rows valid; 0: never
+    set_history text COLLATE "C" NOT NULL DEFAULT '', -- the newest 64 revisions: number:history_id, the newest last
+    set_mac text COLLATE "C" NOT NULL DEFAULT ''      -- HMAC under a key of the pepper: of the columns above, and of
+                                                      -- set_rows; '' in a store of an earlier version
+);
+
+-- The digest of each row of keys and policies.
+CREATE TABLE set_rows (
+    kind text COLLATE "C" NOT NULL,        -- key, policy
+    tenant_id text COLLATE "C" NOT NULL,   -- '' for a key
+    name text COLLATE "C" NOT NULL,        -- of a key: its id
+    digest text COLLATE "C" NOT NULL,      -- SHA-256, hex
+    PRIMARY KEY (kind, tenant_id, name)
 );
 
 -- The newest 4,096 revisions. A platform that saw one that is not here knows that the store went back.
@@ -309,6 +324,7 @@ CREATE TABLE policy_versions (
     content text COLLATE "C" NOT NULL,
     created_at bigint NOT NULL,
     created_by text COLLATE "C" NOT NULL,
+    mac text COLLATE "C",                  -- HMAC of the text under a key of the pepper: a rollback needs it
     PRIMARY KEY (tenant_id, name, version)
 );
 

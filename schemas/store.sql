@@ -17,8 +17,23 @@ CREATE TABLE store (
     revision INTEGER NOT NULL,     -- raised by one with every change of policies or keys
     created_at INTEGER NOT NULL,   -- milliseconds since 1970 UTC, as all integer times here
     -- Random, a new one with each revision: (revision, history_id) stands for all changes up to it.
-    history_id TEXT NOT NULL DEFAULT ''
+    history_id TEXT NOT NULL DEFAULT '',
+    -- Policies and keys are authenticated by these and by set_rows. Engines take nothing that does not
+    -- fit. After a change by hand: writ set show, writ set adopt.
+    adopted_at INTEGER NOT NULL DEFAULT 0,  -- when a command last made all rows valid; 0: never
+    set_history TEXT NOT NULL DEFAULT '',   -- the newest 64 revisions: number:history_id, the newest last
+    set_mac TEXT NOT NULL DEFAULT ''        -- HMAC under a key of the pepper: of the columns above, and of set_rows; ''
+                                            -- in a store of an earlier version that was not adopted
 );
+
+-- The digest of each row of keys and policies.
+CREATE TABLE set_rows (
+    kind TEXT NOT NULL,            -- key, policy
+    tenant_id TEXT NOT NULL,       -- '' for a key
+    name TEXT NOT NULL,            -- of a key: its id
+    digest TEXT NOT NULL,          -- SHA-256, hex
+    PRIMARY KEY (kind, tenant_id, name)
+) WITHOUT ROWID;
 
 -- The newest 4,096 revisions. A platform that saw one that is not here knows that the store went back.
 CREATE TABLE revisions (
@@ -300,6 +315,7 @@ CREATE TABLE policy_versions (
     content TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL,
+    mac TEXT,                      -- HMAC of the text under a key of the pepper: a rollback needs it
     PRIMARY KEY (tenant_id, name, version)
 );
 

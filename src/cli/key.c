@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/shown.h"
 #include "cli/cli.h"
+#include "cli/key.h"
 #include "cli/key_output.h"
 #include "config/config.h"
 
@@ -144,31 +145,39 @@ static int check_store(struct cli *c, struct str place)
                         STR_FORMAT(shown_address(place)));
 }
 
+int data_place_read(struct cli *c, const struct arguments *a, struct data_place *ret)
+{
+    struct str data = argument_text(a, "data");
+    if (data.size == 0) return cli_complain(c, USAGE, "--data needs a directory");
+    int code = argument_given(a, "store") ? check_store(c, argument_text(a, "store")) : DONE;
+    if (code != DONE) return code;
+    ret->pepper = arena_printf(&c->arena, "%s/pepper", data.bytes).bytes;
+    ret->store = argument_given(a, "store")
+                     ? argument_text(a, "store").bytes
+                     : arena_printf(&c->arena, "%s/platform.db", data.bytes).bytes;
+    return ret->pepper != NULL && ret->store != NULL
+               ? DONE
+               : cli_complain(c, REFUSED, "there is no memory");
+}
+
 static int bootstrap(struct cli *c, const struct arguments *a, struct str data,
                      struct key_output *to)
 {
-    struct buf body = cli_scratch(c, BODY_MAX), pepper = cli_scratch(c, data.size + 32),
-               store = cli_scratch(c, data.size + argument_text(a, "store").size + 32);
+    struct buf body = cli_scratch(c, BODY_MAX);
+    struct data_place at = {0};
     struct str tenant = str_is_absent(c->tenant) ? STR("default") : c->tenant;
-    int code = data.size == 0 ? cli_complain(c, USAGE, "--data needs a directory")
-                              : key_body(c, a, tenant, &body);
-    if (code == DONE && argument_given(a, "store"))
-        code = check_store(c, argument_text(a, "store"));
+    int code = data_place_read(c, a, &at);
+    if (code == DONE) code = key_body(c, a, tenant, &body);
     if (code == DONE) code = make_folder(c, data);
     if (code != DONE) return code;
-    if (argument_given(a, "store"))
-        buf_printf(&store, "%.*s", STR_FORMAT(argument_text(a, "store")));
-    else
-        buf_printf(&store, "%s/platform.db", data.bytes);
-    buf_printf(&pepper, "%s/pepper", data.bytes);
-    bool is_new = access(pepper.bytes, F_OK) != 0 && errno == ENOENT;
+    bool is_new = access(at.pepper, F_OK) != 0 && errno == ENOENT;
 
     struct json *request, *root;
     struct fault f;
     struct buf answer;
     buf_init(&answer, 1024, 1 << 20);
     enum err e = json_read(buf_view(&body), NULL, &c->arena, &request, &f);
-    if (e == ERR_OK) e = key_store_bootstrap(store.bytes, pepper.bytes, request, &answer, &f);
+    if (e == ERR_OK) e = key_store_bootstrap(at.store, at.pepper, request, &answer, &f);
     if (e == ERR_OK) e = json_read(buf_view(&answer), NULL, &c->arena, &root, &f);
     code = e == ERR_OK ? hand_over_key(c, to, root, buf_view(&answer))
                        : cli_complain_fault(c, REFUSED, &f);
@@ -257,7 +266,7 @@ static struct str speaks_for(struct cli *c, const struct json *k)
     return text;
 }
 
-static void add_key(struct cli *c, struct table *t, const struct json *k)
+void key_add_cells(struct cli *c, struct table *t, const struct json *k)
 {
     static const char *const members[] = {"id", "name", "owner", "tenant", "roles"};
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
@@ -268,9 +277,8 @@ static void add_key(struct cli *c, struct table *t, const struct json *k)
 
 static int key_list(struct cli *c, const struct arguments *a)
 {
-    static const char *const heads[] = {"ID",     "*NAME",       "*OWNER",      "TENANT",
-                                        "*ROLES", "*SPEAKS FOR", "VALID UNTIL", NULL};
-    static const struct listing listing = {SIDE_PLATFORM, "keys", heads, add_key, "500"};
+    static const char *const heads[] = {KEY_HEADS, NULL};
+    static const struct listing listing = {SIDE_PLATFORM, "keys", heads, key_add_cells, "500"};
     struct target target;
     target_init(c, &target, "/api/v1/keys");
     target_tenant(&target, c);

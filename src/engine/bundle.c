@@ -401,6 +401,8 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
         b->facts.revision = json_u64(root, STR("revision"), 0);
         if (log_id.size > 0 && log_id.size <= LOG_ID_TEXT_MAX)
             memcpy(b->facts.log_id, log_id.bytes, log_id.size);
+        b->facts.adopted_at_ms = json_u64(root, STR("adopted_at_ms"), 0);
+        b->facts.history = arena_copy(&b->arena, json_text(root, STR("history")));
         err = read_keys(b, json_get(root, STR("keys")), f);
         b->serves_all = json_get(root, STR("tenants")) == NULL;
     }
@@ -418,6 +420,54 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
     }
     *ret = b;
     return ERR_OK;
+}
+
+/* The number of an entry of a history. */
+static uint64_t number_of(struct str entry)
+{
+    uint64_t number = 0;
+    (void)str_to_u64(str_of(entry.bytes, str_find(entry, ':')), &number);
+    return number;
+}
+
+static struct str last_of(struct str history)
+{
+    struct str entry = history;
+    while (str_find(entry, ' ') < entry.size) entry = str_skip(entry, str_find(entry, ' ') + 1);
+    return entry;
+}
+
+/* A history that begins after the entry cannot be compared with it. */
+static bool history_has(struct str history, struct str entry)
+{
+    struct str rest = history, one;
+    for (bool first = true; str_split(&rest, ' ', &one); first = false)
+        if (str_equal(one, entry) || (first && number_of(one) > number_of(entry))) return true;
+    return false;
+}
+
+enum err bundle_follows(const struct bundle_facts *next, const struct bundle_facts *now,
+                        struct fault *f)
+{
+    if (now->revision == 0 || next->adopted_at_ms > now->adopted_at_ms) return ERR_OK;
+    if (next->adopted_at_ms < now->adopted_at_ms)
+        return fault_set(
+            f, ERR_BAD_VALUE, "",
+            "the platform's revision %llu is of before the adoption of revision %llu, which is in force: "
+            "its database was restored. Run writ set adopt on the platform's machine",
+            (unsigned long long)next->revision, (unsigned long long)now->revision);
+    if (next->revision < now->revision)
+        return fault_set(
+            f, ERR_BAD_VALUE, "",
+            "the platform's revision %llu is older than %llu, which is in force: its database was restored. "
+            "Run writ set adopt on the platform's machine",
+            (unsigned long long)next->revision, (unsigned long long)now->revision);
+    if (history_has(next->history, last_of(now->history))) return ERR_OK;
+    return fault_set(
+        f, ERR_BAD_VALUE, "",
+        "the platform's revision %llu does not follow %llu, which is in force: its database was restored "
+        "and changed. Run writ set adopt on the platform's machine",
+        (unsigned long long)next->revision, (unsigned long long)now->revision);
 }
 
 const struct bundle_facts *bundle_facts(const struct bundle *b) { return &b->facts; }

@@ -19,6 +19,8 @@ enum { LOG_ID_TEXT_MAX = 64 };
 struct bundle_facts {
     uint64_t revision;
     char log_id[LOG_ID_TEXT_MAX + 1]; /* of the platform's database that made it; "" = none */
+    uint64_t adopted_at_ms;           /* when an operator last adopted its set; 0: never */
+    struct str history; /* the newest revisions up to this one, "number:history_id number:…" */
     size_t tenants, documents, rules, keys;
     size_t tenants_unloadable; /* of those, how many run on an older set or are closed */
     uint64_t close_at_ms;      /* when the next of them has to be closed; 0 = none */
@@ -29,6 +31,11 @@ struct bundle_facts {
 enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms,
                        struct bundle **ret, struct fault *f);
 void bundle_destroy(struct bundle *b);
+/* Whether `next` may follow `now`. A set that was adopted later follows every other one. Otherwise
+ * revisions only rise, and the one in force must be part of the next one's history: an older one
+ * may be looser, or have a revoked key. */
+enum err bundle_follows(const struct bundle_facts *next, const struct bundle_facts *now,
+                        struct fault *f);
 
 /* Views, as long as the bundle lives. */
 const struct bundle_facts *bundle_facts(const struct bundle *b);

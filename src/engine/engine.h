@@ -18,6 +18,7 @@
 
 #include "api/api.h"
 #include "api/refused.h"
+#include "access/set_mac.h"
 #include "api/secure.h"
 #include "config/config.h"
 #include "engine/bundle.h"
@@ -100,6 +101,7 @@ struct engine {
     struct pepper pepper;
     struct digest_keys digest_keys; /* of the pepper */
     struct sha256 assertion_key;    /* of the pepper */
+    struct sha256 bundle_key;       /* of the pepper: for the MAC of bundles */
     struct assertions *assertions;  /* of sessions that were accepted */
     uint64_t started_ms;
     char node[NODE_TEXT_MAX + 1];
@@ -247,6 +249,7 @@ void auth_failed_record(struct engine_reactor *w);
 
 struct feed_status {
     bool reachable;     /* the latest call returned the bundle in force, or that nothing is new */
+    bool is_refused;    /* the latest call brought no set, because it was refused here or there */
     bool is_cut_short;  /* the latest calls were answered at once, and not by the platform */
     uint64_t silent_ms; /* how long no call has succeeded */
     char trouble[320];  /* the reason, as text; "" = nothing is wrong */

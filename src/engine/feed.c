@@ -5,7 +5,10 @@
  * The engine sends the revision that all its reactors use, so that the platform knows which engines
  * have not yet seen a revoked key. If no bundle can be fetched, the last good one stays in force;
  * it is on disk for the next start as well. A tenant whose documents do not load is closed after
- * its time, even if nothing else changes: then the same text is built again. */
+ * its time, even if nothing else changes: then the same text is built again.
+ *
+ * A bundle ends with a MAC under a key of the pepper (access/set_mac.h), on disk, too. Without it,
+ * the bundle is refused, wherever it comes from. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -62,14 +65,14 @@ struct feed {
     /* when a call last returned the bundle in force, or that nothing is new */
     _Atomic uint64_t answered_ns;
     atomic_bool reachable;
-    bool is_kept; /* the bundle in force is on disk */
+    atomic_bool is_set_refused; /* by the platform or by this engine, at the latest call */
+    bool is_kept;               /* the bundle in force is on disk */
 };
 
 /* ---- the copy on disk ----
  *
- * The text, LF, its SHA-256 in hex, LF. A bit that flips on the disk can make another policy, or
- * another role of a key, which is as valid as the right one. And a later answer of the platform for
- * the same version would not be compared with it. */
+ * The text, LF, its SHA-256 in hex, LF. By the digest, damage differs from a
+ * bundle of another pepper. */
 
 enum { COPY_END_BYTES = 1 + SHA256_HEX + 1 };
 
@@ -171,11 +174,12 @@ static void swap(struct feed *feed, struct bundle *next)
     bundle_destroy(before);
 }
 
-/* Revisions of one database only rise: an older one may be looser, or have a revoked key. Another
- * database (another log_id) is an operator's decision, and starts over. */
-static bool is_older(const struct bundle_facts *next, const struct bundle_facts *now)
+static enum err check_mac(const struct engine *e, struct str text, struct fault *f)
 {
-    return next->revision < now->revision && strcmp(next->log_id, now->log_id) == 0;
+    if (set_mac_fits(text, &e->bundle_key)) return ERR_OK;
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "the bundle's MAC does not fit: it was changed on its way or on the disk, the "
+                     "platform has another pepper, or a platform of an earlier version made it");
 }
 
 /* Builds from the text and puts it in force. A `fresh` text is on disk before that, so that no
@@ -184,14 +188,12 @@ static enum err apply(struct feed *feed, struct str text, bool fresh, struct fau
 {
     struct engine *e = feed->engine;
     struct bundle *next, *now = atomic_load(&e->bundle);
-    enum err err = bundle_create(text, now, world_now_ms(), &next, f);
+    enum err err = check_mac(e, text, f);
+    if (err == ERR_OK) err = bundle_create(text, now, world_now_ms(), &next, f);
     if (err != ERR_OK) return err;
     const struct bundle_facts *facts = bundle_facts(next);
-    if (is_older(facts, bundle_facts(now))) {
-        err = fault_set(
-            f, ERR_BAD_VALUE, "",
-            "the platform's revision %llu is older than %llu, which is in force: its database was restored",
-            (unsigned long long)facts->revision, (unsigned long long)bundle_facts(now)->revision);
+    err = bundle_follows(facts, bundle_facts(now), f);
+    if (err != ERR_OK) {
         bundle_destroy(next);
         return err;
     }
@@ -278,6 +280,21 @@ static enum err take(struct feed *feed, const struct http_answer *answer, struct
     return ERR_OK;
 }
 
+/* False: the answer is another error. */
+static bool read_refusal(struct str body, struct fault *f)
+{
+    struct arena a;
+    struct json *root;
+    arena_init(&a, 4 << 10, 64 << 10);
+    bool is_refusal = json_read(body, NULL, &a, &root, f) == ERR_OK &&
+                      str_equal(json_text(root, STR("code")), str_from(err_code(ERR_SET_REFUSED)));
+    if (is_refusal)
+        (void)fault_set(f, ERR_SET_REFUSED, "", "the platform sends no set: %.*s",
+                        STR_FORMAT(json_text(root, STR("error"))));
+    arena_fini(&a);
+    return is_refusal;
+}
+
 static enum err ask(struct feed *feed, struct fault *f)
 {
     char target[64];
@@ -309,6 +326,9 @@ static enum err ask(struct feed *feed, struct fault *f)
     if (err != ERR_OK) return err;
     if (answer.status == 304) return ERR_OK;
     if (answer.status == 200) return take(feed, &answer, f);
+    /* The platform's text names the row. */
+    feed->is_refused = read_refusal(answer.body, f);
+    if (feed->is_refused) return ERR_SET_REFUSED;
     return fault_set(f, ERR_UPSTREAM_FAILED, "",
                      "the platform answers the bundle with status %d: %.*s", answer.status,
                      (int)(answer.body.size < 200 ? answer.body.size : 200),
@@ -373,6 +393,7 @@ static void *feed_run(void *argument)
         struct fault f = {.text = ""};
         uint64_t begun_ns = world_monotonic_ns();
         enum err err = ask(feed, &f);
+        atomic_store(&feed->is_set_refused, feed->is_refused);
         uint64_t took_ms = (world_monotonic_ns() - begun_ns) / 1000000;
         close_what_is_due(feed);
         if (err == ERR_OK) {
@@ -441,6 +462,7 @@ void feed_status(const struct engine *e, struct feed_status *ret)
     memcpy(ret->trouble, e->feed->trouble, sizeof ret->trouble);
     pthread_mutex_unlock(&e->feed->mutex);
     ret->reachable = atomic_load(&e->feed->reachable);
+    ret->is_refused = atomic_load(&e->feed->is_set_refused);
     ret->is_cut_short = atomic_load(&e->feed->hasty) >= HASTY_ENOUGH;
     ret->silent_ms = (world_monotonic_ns() - atomic_load(&e->feed->answered_ns)) / 1000000;
 }

@@ -43,7 +43,9 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
                  feed.is_cut_short ? "" : "policies and keys stay as they are: ",
                  feed.trouble[0] != '\0' ? feed.trouble : "the platform does not answer");
         checks_put(c, METRIC_ENGINE_CHECK_FEED, "feed",
-                   !feed.is_cut_short && (feed.reachable || feed.silent_ms < SILENT_MS), text);
+                   !feed.is_cut_short && !feed.is_refused &&
+                       (feed.reachable || feed.silent_ms < SILENT_MS),
+                   text);
     }
     bool is_full = journal_is_full(e->journal);
     checks_put(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),

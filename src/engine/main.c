@@ -512,6 +512,7 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
     if (err == ERR_OK) digest_keys_derive(&e->digest_keys, &e->pepper);
     if (err == ERR_OK) e->assertion_key = assertion_key(&e->pepper);
+    if (err == ERR_OK) e->bundle_key = set_keys_derive(&e->pepper).sent;
     e->assertions = assertions_create();
     e->started_ms = world_now_ms();
     if (err == ERR_OK) err = signing_create(&e->config, &e->pepper, &e->signing, f);
@@ -607,6 +608,7 @@ static void fini(struct boot *b)
     memory_wipe(&e->pepper, sizeof e->pepper);
     memory_wipe(&e->digest_keys, sizeof e->digest_keys);
     memory_wipe(&e->assertion_key, sizeof e->assertion_key);
+    memory_wipe(&e->bundle_key, sizeof e->bundle_key);
     assertions_destroy(e->assertions);
     signing_destroy(e->signing);
     tls_destroy(e->tls);

@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "store/key_store.h"
+#include "store/set.h"
 
 enum { KEY_CACHE_ENTRIES = 1024, TICK_MS = 1000, DRAIN_MS = 10000, AUDIT_KEEP_LEAST_MS = 86400000 };
 
@@ -44,10 +45,16 @@ static enum err read_store(struct platform *p, struct fault *f)
     enum err err = store_open(platform_store(p->config), true, &s, f);
     if (err != ERR_OK) return err;
     store_share_history(s, &p->history);
+    store_share_pepper(s, &p->pepper);
     struct revision now = {0};
-    err = store_revision(s, &now, f);
+    err = set_found(s, 0, f);
+    if (err == ERR_OK) err = store_revision(s, &now, f);
     p->revision = now.number;
     if (err == ERR_OK) err = key_store_table(s, &p->keys, f);
+    if (err == ERR_SET_REFUSED) { /* it starts all the same: the trail can be read */
+        set_trouble_note(p, err, f);
+        err = key_store_table_of_refused(s, &p->keys, f);
+    }
     store_close(s);
     if (err == ERR_OK && key_table_count(p->keys) == 0)
         log_line(LOG_WARNING, "no_keys", "text",
@@ -166,7 +173,8 @@ static enum err boot(struct platform *p, struct fault *f)
     err = start_consuming(p, f);
     if (err != ERR_OK) return err;
     err = work_create(p, platform_store(c), (unsigned)c->readers, job_finish, &p->work, f);
-    if (err == ERR_OK) err = retention_thread_create(c, &p->history, &p->retention_thread, f);
+    if (err == ERR_OK)
+        err = retention_thread_create(c, &p->history, &p->pepper, &p->retention_thread, f);
     if (err == ERR_OK) err = notify_start(p, f);
     if (err == ERR_OK) err = providers_start(p, f);
     if (err == ERR_OK) err = directory_create(p, &p->watch, f);

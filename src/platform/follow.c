@@ -78,6 +78,7 @@ static void bundle_work(struct job *j, struct store *s)
         buf_clear(&j->reply);
         return;
     }
+    j->is_set_checked = true;
     etag_write(d->revision.number, buf_view(&j->reply), j->etag);
     if (strcmp(j->etag, d->known) != 0) return;
     j->status = 304;

@@ -81,10 +81,36 @@ static void revoke_again(struct platform *p, struct key_table *next)
     }
 }
 
+void set_trouble_note(struct platform *p, enum err err, const struct fault *f)
+{
+    bool was_well = p->set_trouble.text[0] == '\0';
+    if (err == ERR_OK) {
+        if (!was_well) log_line(LOG_INFO, "set_is_good", NULL);
+        p->set_trouble.text[0] = '\0';
+        return;
+    }
+    if (strcmp(p->set_trouble.text, f->text) != 0)
+        log_line(LOG_ERROR, "set_refused", "why", f->text, NULL);
+    p->set_trouble = *f;
+    if (was_well) follow_changed(p); /* engines that wait get the refusal at once */
+}
+
+/* A change of a row that is good does not show that all are. */
+static void note_set(struct platform *p, const struct job *j)
+{
+    if (j->err == ERR_SET_REFUSED)
+        set_trouble_note(p, j->err, &j->fault);
+    else if (j->set_trouble.text[0] != '\0')
+        set_trouble_note(p, ERR_SET_REFUSED, &j->set_trouble);
+    else if (j->is_set_checked)
+        set_trouble_note(p, ERR_OK, NULL);
+}
+
 void job_finish(struct job *j)
 {
     struct platform *p = j->platform;
     note_store(p, j);
+    note_set(p, j);
     /* the new table takes over; no caller of an earlier request is used any more */
     if (j->keys != NULL) {
         revoke_again(p, j->keys);
@@ -95,7 +121,7 @@ void job_finish(struct job *j)
         j->keys = NULL;
     }
     if (j->lost_revision > 0) followers_forget(p, j->lost_revision);
-    bool changed = j->revision > p->revision, by_others = j->work == NULL;
+    bool changed = j->revision > p->revision, by_others = j->work == NULL && j->revision != 0;
     if (changed) {
         p->revision = j->revision;
         metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);

@@ -77,6 +77,8 @@ static void put_checks(struct checks *c, struct platform *p)
     const char *policies = directory_health(p->watch, &policies_ok);
     if (policies != NULL)
         checks_put(c, METRIC_PLATFORM_CHECK_POLICIES, "policies", policies_ok, policies);
+    checks_put(c, METRIC_PLATFORM_CHECK_SET, "set", p->set_trouble.text[0] == '\0',
+               p->set_trouble.text);
     struct fault f;
     checks_put(c, METRIC_PLATFORM_CHECK_STORE, "store", store_trouble(p, &f) == ERR_OK, f.text);
     checks_put(c, METRIC_PLATFORM_CHECK_STREAMS, "streams", p->streams_full.text[0] == '\0',

@@ -97,7 +97,9 @@ struct platform {
     unsigned looking_s; /* for how many ticks the look at the store has run; 0: it does not run */
     struct streams_full streams_full; /* looked up at intervals */
     unsigned looks;
-    struct quarantine_status quarantine;       /* at the last look that succeeded */
+    struct quarantine_status quarantine; /* at the last look that succeeded */
+    struct fault
+        set_trouble; /* why the stored policies and keys are refused; no text: they are not */
     struct fault reading_trouble;              /* why the last look failed; no text: it succeeded */
     struct store_trouble trouble[QUEUE_COUNT]; /* the last failures of the store's users */
     struct loop_wakeup wake;                   /* signalled by platform_stop */
@@ -205,6 +207,8 @@ void follow_drain(struct platform *p); /* answers all that wait */
 /* ---- finished jobs (job_done.c) ---- */
 
 void job_finish(struct job *j);
+/* The stored policies and keys were compared: ERR_OK, or ERR_SET_REFUSED and why. */
+void set_trouble_note(struct platform *p, enum err err, const struct fault *f);
 
 /* ---- refused credentials (auth_failed.c) ---- */
 

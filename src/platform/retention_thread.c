@@ -12,6 +12,7 @@
 #include "metrics/metrics.h"
 #include "store/quarantine.h"
 #include "store/retention.h"
+#include "store/set.h"
 #include "platform/platform.h"
 
 enum {
@@ -132,7 +133,8 @@ static void destroy(struct retention_thread *k)
 }
 
 enum err retention_thread_create(const struct config *c, struct history *history,
-                                 struct retention_thread **ret, struct fault *f)
+                                 const struct pepper *pepper, struct retention_thread **ret,
+                                 struct fault *f)
 {
     *ret = NULL;
     struct retention_thread *k = calloc(1, sizeof *k);
@@ -143,6 +145,7 @@ enum err retention_thread_create(const struct config *c, struct history *history
     condition_init(&k->ended);
     enum err err = store_open(platform_store(c), true, &k->store, f);
     if (err == ERR_OK) store_share_history(k->store, history);
+    if (err == ERR_OK) store_share_pepper(k->store, pepper);
     if (err != ERR_OK) {
         destroy(k);
         return err;

@@ -7,13 +7,15 @@
 
 #include "base/fault.h"
 #include "config/config.h"
+#include "access/key.h"
 #include "store/history.h"
 
 struct retention_thread;
 
 /* `c` and the history must outlive it. The error is the store's; *ret is NULL then. */
 enum err retention_thread_create(const struct config *c, struct history *history,
-                                 struct retention_thread **ret, struct fault *f);
+                                 const struct pepper *pepper, struct retention_thread **ret,
+                                 struct fault *f);
 /* Waits for the current step. NULL is permitted. */
 void retention_thread_destroy(struct retention_thread *k);
 

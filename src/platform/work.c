@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "store/key_store.h"
+#include "store/set.h"
 #include "platform/platform.h"
 
 enum {
@@ -18,6 +19,8 @@ enum {
     QUEUE_BYTES_MAX = 64 << 20, /* of request bodies and copies: eight of the largest bodies */
     TURNS = 4,                  /* one of so many jobs comes from the last lane that has any */
     WATCH_MS = 200,             /* how often the writer looks for changes by others */
+    SET_LOOK_MS = 60000,        /* how often it compares all rows of the set */
+    REFUSED_LOOK_MS = 2000,     /* the same while the set is refused */
     READERS_MAX = 64,
     NOWHERE_BYTES = 64 << 10,
     SPARE_JOBS = 4, /* only one of them is made and refused at a time */
@@ -71,6 +74,9 @@ struct work {
     struct db_thread writer, readers[READERS_MAX];
     unsigned reader_count;
     uint64_t revision_seen, lost_revision; /* the writer's; lost: yet to be reported, 0: none */
+    struct revision looked_at;             /* by the writer's watch, when it last read the set */
+    uint64_t looked_ns;
+    bool is_refused; /* the set, at that time */
     pthread_mutex_t back_lock;
     struct job *back_first, **back_last; /* finished jobs */
     struct loop_wakeup wakeup;
@@ -265,9 +271,13 @@ static void give_back(struct work *w, struct job *j)
 static void read_keys(struct job *j, struct store *s)
 {
     struct fault f;
-    if (key_store_table(s, &j->keys, &f) == ERR_OK) return;
+    enum err err = key_store_table(s, &j->keys, &f);
+    if (err == ERR_OK) return;
     /* The change is committed. The platform continues with the keys that it knew, and logs this. */
-    log_line(LOG_ERROR, "keys_unreadable", "why", f.text, NULL);
+    if (err == ERR_SET_REFUSED)
+        j->set_trouble = f;
+    else
+        log_line(LOG_ERROR, "keys_unreadable", "why", f.text, NULL);
 }
 
 static bool is_failing(const struct db_thread *w)
@@ -297,28 +307,49 @@ static void work_on(struct db_thread *w, struct job *j)
     queue_done(w->queue, j);
 }
 
+/* Whether the watch must read the set again. A refused one may have been corrected. */
+static bool is_due(const struct work *w, const struct revision *now)
+{
+    if (w->is_refused && !revision_equal(now, &w->looked_at)) return true;
+    uint64_t pause_ms = w->is_refused ? REFUSED_LOOK_MS : SET_LOOK_MS;
+    return world_monotonic_ns() - w->looked_ns >= pause_ms * 1000000;
+}
+
 /* Checks whether another process (the command line) changed policies or keys, or the store went
- * back. */
+ * back; and at intervals, whether all rows are still what was stored. */
 static void watch(struct db_thread *w)
 {
+    struct work *work = w->work;
     struct revision now;
     struct fault f;
     uint64_t lost;
     if (store_settle_history(w->store, &lost, &f) != ERR_OK) return;
-    if (lost > 0) w->work->lost_revision = lost;
+    if (lost > 0) work->lost_revision = lost;
     if (store_revision(w->store, &now, &f) != ERR_OK) return;
-    if (now.number == w->work->revision_seen && w->work->lost_revision == 0) return;
-    struct job *j = job_create(w->work->platform, NULL, NULL);
-    j->revision = now.number;
-    j->lost_revision = w->work->lost_revision;
-    read_keys(j, w->store);
-    if (j->keys == NULL) { /* again at the next look */
+    bool is_news = now.number != work->revision_seen || work->lost_revision != 0;
+    if (!is_due(work, &now) && (!is_news || work->is_refused)) return;
+    struct job *j = job_create(work->platform, NULL, NULL);
+    enum err err = set_compare(w->store, &j->set_trouble);
+    j->is_set_checked = err == ERR_OK;
+    if (err == ERR_OK && (is_news || work->is_refused)) read_keys(j, w->store);
+    if (err == ERR_OK || err == ERR_SET_REFUSED) {
+        work->is_refused = err == ERR_SET_REFUSED;
+        work->looked_at = now;
+        work->looked_ns = world_monotonic_ns();
+    }
+    bool is_read = j->keys != NULL;
+    if (!is_read && !j->is_set_checked &&
+        j->set_trouble.text[0] == '\0') { /* again at the next look */
         job_destroy(j);
         return;
     }
-    w->work->revision_seen = now.number;
-    w->work->lost_revision = 0;
-    give_back(w->work, j);
+    if (is_read) {
+        j->revision = now.number;
+        j->lost_revision = work->lost_revision;
+        work->revision_seen = now.number;
+        work->lost_revision = 0;
+    }
+    give_back(work, j);
 }
 
 /* During the drain, waiting jobs fail at once if the store refuses changes. Otherwise each would
@@ -399,6 +430,7 @@ static enum err db_thread_open(struct work *w, struct db_thread *k, struct queue
     enum err err = store_open(path, run == writer_run, &k->store, f);
     if (err != ERR_OK) return err;
     store_share_history(k->store, &w->platform->history);
+    store_share_pepper(k->store, &w->platform->pepper);
     thread_start(&k->thread, name, run, k);
     k->running = true;
     return ERR_OK;

@@ -82,6 +82,9 @@ struct job {
     uint64_t revision; /* of the store after a change; 0: none */
     /* not 0: the store went back, and has lost its revisions up to this one */
     uint64_t lost_revision;
+    /* All rows of the set were compared, and are good; or why it was refused ("": it was not). */
+    bool is_set_checked;
+    struct fault set_trouble;
     bool keys_changed; /* the writer then reads the table again, into: */
     struct key_table *keys;
     struct loop_timer timer; /* while it is on a waiting list */

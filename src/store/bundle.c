@@ -3,7 +3,7 @@
 #include "store/bundle.h"
 
 #include "base/limits.h"
-#include "store/store_inside.h"
+#include "store/set_inside.h"
 
 static void put_policy(struct buf *out, struct statement *q)
 {
@@ -56,15 +56,20 @@ static enum err put_keys(struct store *s, const struct globs *tenants, struct bu
 static enum err put_all(struct store *s, const struct globs *tenants, struct buf *out,
                         struct revision *ret_revision, struct fault *f)
 {
-    enum err err = store_revision(s, ret_revision, f);
+    size_t begin = out->size;
+    enum err err = set_verify(s, true, f);
     if (err != ERR_OK) return err;
-    buf_printf(out, "{\"format\":%d,\"keys\":[", LIMIT_BUNDLE_FORMAT);
+    const struct stored_set *t = s->set;
+    *ret_revision = t->revision;
+    buf_printf(out, "{\"adopted_at_ms\":%llu,\"format\":%d,\"history\":\"%.*s\",\"keys\":[",
+               (unsigned long long)t->adopted_at, LIMIT_BUNDLE_FORMAT, (int)t->history_size,
+               t->history);
     err = put_keys(s, tenants, out);
     buf_printf(out, "],\"log_id\":\"%s\",\"policies\":[", s->log_id);
     if (err == ERR_OK) err = put_policies(s, tenants, out);
     buf_printf(out, "],\"revision\":%llu,", (unsigned long long)ret_revision->number);
     globs_put(out, "tenants", tenants);
-    buf_put_byte(out, '}');
+    set_mac_put(out, begin, &s->set_keys.sent);
     if (err != ERR_OK) return store_fault(s, err, f);
     return out->overflow
                ? fault_set(
@@ -80,6 +85,7 @@ enum err bundle_put(struct store *s, const struct globs *tenants, struct buf *ou
     if (err != ERR_OK) return store_fault(s, err, f);
     err = database_check_schema(s->database, f);
     if (err == ERR_OK) err = put_all(s, tenants, out, ret_revision, f);
+    set_close(s);
     database_rollback(s->database); /* it only reads */
     return err;
 }

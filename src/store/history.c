@@ -2,7 +2,7 @@
 #include "store/history.h"
 
 #include "base/log.h"
-#include "store/store_inside.h"
+#include "store/set_inside.h"
 
 bool revision_equal(const struct revision *a, const struct revision *b)
 {
@@ -19,23 +19,29 @@ void history_fini(struct history *h) { pthread_mutex_destroy(&h->lock); }
 
 void store_share_history(struct store *s, struct history *h) { s->history = h; }
 
-struct revision history_seen(const struct store *s)
+struct seen history_seen(const struct store *s)
 {
-    struct revision seen = {0};
+    struct seen seen = {.adopted_at = 0};
     if (s->history == NULL) return seen;
     pthread_mutex_lock(&s->history->lock);
-    seen = s->history->newest;
+    seen = (struct seen){s->history->newest, s->history->adopted_at};
     pthread_mutex_unlock(&s->history->lock);
     return seen;
 }
 
-/* The store has this revision, and it follows the revisions seen before. */
-void history_note(struct store *s, const struct revision *now)
+static void note(struct history *h, const struct revision *now, uint64_t adopted_at)
+{
+    if (now->number <= h->newest.number) return;
+    h->newest = *now;
+    h->adopted_at = adopted_at;
+}
+
+void history_note(struct store *s, const struct revision *now, uint64_t adopted_at)
 {
     struct history *h = s->history;
     if (h == NULL) return;
     pthread_mutex_lock(&h->lock);
-    if (now->number > h->newest.number) h->newest = *now;
+    note(h, now, adopted_at);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -46,8 +52,9 @@ enum err history_look(struct store *s, const struct revision *seen, struct revis
 {
     struct statement *q = database_statement(
         s->database,
-        "SELECT revision, history_id, CASE WHEN ?1 < (SELECT min(number) FROM revisions) OR EXISTS"
-        " (SELECT 1 FROM revisions WHERE number = ?1 AND history_id = ?2) THEN 1 ELSE 0 END FROM store");
+        "SELECT revision, history_id, CASE WHEN revision >= ?1 AND (?1 < (SELECT min(number) FROM"
+        " revisions) OR EXISTS (SELECT 1 FROM revisions WHERE number = ?1 AND history_id = ?2))"
+        " THEN 1 ELSE 0 END FROM store");
     bind_u64(q, 1, seen->number);
     bind_text(q, 2, str_from(seen->history_id));
     enum err err = statement_step(q);
@@ -68,11 +75,7 @@ enum err history_look(struct store *s, const struct revision *seen, struct revis
 
 enum err store_revision(struct store *s, struct revision *ret, struct fault *f)
 {
-    const struct revision seen = history_seen(s);
-    bool follows;
-    enum err err = history_look(s, &seen, ret, &follows, f);
-    if (err == ERR_OK && follows) history_note(s, ret);
-    return err;
+    return history_look(s, &(struct revision){0}, ret, &(bool){false}, f);
 }
 
 static enum err write_revision(struct store *s, const struct revision *to)
@@ -96,13 +99,16 @@ static enum err write_revision(struct store *s, const struct revision *to)
 
 enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f)
 {
-    const struct revision seen = history_seen(s);
+    const struct seen seen = history_seen(s);
     struct revision now;
     bool follows;
-    enum err err = history_look(s, &seen, &now, &follows, f);
+    enum err err = set_open(s, f);
+    if (err == ERR_OK) err = history_look(s, &seen.revision, &now, &follows, f);
     if (err != ERR_OK) return err;
+    if (!follows && s->set->adopted_at <= seen.adopted_at) return set_is_older(f, &now, &seen);
     struct raised *r = &s->raised;
-    r->lost = follows ? 0 : seen.number;
+    r->lost = follows ? 0 : seen.revision.number;
+    r->adopted_at = s->set->adopted_at;
     r->to.number = (r->lost > now.number ? r->lost : now.number) + 1;
     uint8_t bytes[HISTORY_ID_TEXT / 2];
     struct buf id = buf_over(r->to.history_id, HISTORY_ID_TEXT);
@@ -111,6 +117,7 @@ enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f)
     r->to.history_id[HISTORY_ID_TEXT] = '\0';
     err = write_revision(s, &r->to);
     if (err != ERR_OK) return store_fault(s, err, f);
+    set_note_revision(s, &r->to);
     *ret = r->to.number;
     return ERR_OK;
 }
@@ -122,7 +129,7 @@ void history_committed(struct store *s, bool is_committed)
     s->raised = (struct raised){0};
     if (!is_committed || h == NULL || r.to.number == 0) return;
     pthread_mutex_lock(&h->lock);
-    if (r.to.number > h->newest.number) h->newest = r.to;
+    note(h, &r.to, r.adopted_at);
     if (r.lost > h->lost) h->lost = r.lost;
     pthread_mutex_unlock(&h->lock);
     if (r.lost > 0)

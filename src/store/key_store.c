@@ -5,28 +5,12 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/time.h"
-#include "store/store_inside.h"
+#include "store/key_row.h"
+#include "store/set_inside.h"
 
-enum {
-    KEY_ROW_BYTES = 512 << 10, /* five lists at their longest, escaped */
-    ROW_ARENA_FIRST = 16 << 10,
-    ROW_ARENA_LIMIT = 4 << 20,
-};
+enum { KEY_ROW_BYTES = 512 << 10 /* five lists at their longest, escaped */ };
 
 /* ---- rows ---- */
-
-static enum err row_read(struct str text, struct key **ret, struct fault *f)
-{
-    struct arena a;
-    struct json *row;
-    arena_init(&a, ROW_ARENA_FIRST, ROW_ARENA_LIMIT);
-    enum err err = json_read(text, NULL, &a, &row, f);
-    if (err == ERR_OK) err = key_read(row, ret, f);
-    arena_fini(&a);
-    return err == ERR_OK
-               ? ERR_OK
-               : fault_set(f, ERR_CORRUPT, "", "store: a key's row cannot be read: %s", f->text);
-}
 
 static enum err row_write(struct store *s, const char *sql, const struct key *k, struct fault *f)
 {
@@ -39,10 +23,14 @@ static enum err row_write(struct store *s, const char *sql, const struct key *k,
         bind_text(q, 1, str_of(k->id_text, ID_TEXT));
         bind_text(q, 2, k->tenant);
         bind_text(q, 3, buf_view(&row));
-        err = statement_run(q);
+        err = store_fault(s, statement_run(q), f);
+        if (err == ERR_OK)
+            err = set_put_key(s, str_of(k->id_text, ID_TEXT), k->tenant, buf_view(&row), f);
+    } else {
+        (void)fault_plain(f, err);
     }
     buf_fini(&row);
-    return store_fault(s, err, f);
+    return err;
 }
 
 static enum err row_add(struct store *s, const struct key *k, struct fault *f)
@@ -55,35 +43,42 @@ static enum err row_change(struct store *s, const struct key *k, struct fault *f
     return row_write(s, "UPDATE keys SET tenant_id = ?2, key = ?3 WHERE id = ?1", k, f);
 }
 
-/* The tenant's key with that id. The caller owns it. */
-static enum err key_find(struct store *s, struct str tenant, struct id id, struct key **ret,
-                         struct fault *f)
+/* The tenant's key with that id. The caller owns it. `changes`: a change of the key is about to be
+ * made from its row. */
+static enum err key_find(struct store *s, struct str tenant, struct id id, bool changes,
+                         struct key **ret, struct fault *f)
 {
     char text[ID_TEXT];
     id_write("key_", id, text);
     struct statement *q = database_statement(
-        s->database, "SELECT key FROM keys WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)");
+        s->database,
+        "SELECT key, id, tenant_id FROM keys WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)");
     bind_text(q, 1, str_of(text, sizeof text));
     bind_text(q, 2, tenant);
     enum err err = statement_step(q);
-    if (err == ERR_OK)
-        err = row_read(column_text(q, 0), ret, f);
-    else if (err == ERR_END)
+    if (err == ERR_OK) {
+        if (changes)
+            err = set_check_key(s, column_text(q, 1), column_text(q, 2), column_text(q, 0), f);
+        if (err == ERR_OK) err = key_row_read(column_text(q, 0), ret, f);
+    } else if (err == ERR_END) {
         err = fault_set(f, ERR_NOT_FOUND, "", "there is no key %.*s in this tenant", ID_TEXT, text);
-    else
+    } else {
         (void)store_fault(s, err, f);
+    }
     statement_reset(q);
     return err;
 }
 
-/* Changes without a key come from the command line or a directory of policies. */
+/* Changes without a key come from the command line or a directory of policies. The caller's key was
+ * found in a good table before, so only its end is asked for here, and records are stored while the
+ * set is refused. */
 static enum err check_holds(struct store *s, struct str key_id, struct fault *f)
 {
     struct id id;
     struct key *k;
     if (str_is_absent(key_id)) return ERR_OK;
     check(id_read("key_", key_id, &id));
-    enum err err = key_find(s, (struct str){0}, id, &k, f);
+    enum err err = key_find(s, (struct str){0}, id, false, &k, f);
     if (err == ERR_NOT_FOUND) return fault_plain(f, ERR_CREDENTIAL_REVOKED);
     if (err != ERR_OK) return err;
     err = key_in_force(k, world_expiry_ms(world_now_ms()));
@@ -231,7 +226,7 @@ enum err key_store_revoke(struct store *s, struct str tenant, struct id id, cons
     struct key *k = NULL;
     enum err err = key_store_begin(s, by->key_id, f);
     if (err != ERR_OK) return err;
-    err = key_find(s, tenant, id, &k, f);
+    err = key_find(s, tenant, id, true, &k, f);
     bool changes = err == ERR_OK && k->revoked_at == 0;
     struct revision now = {0};
     if (changes)
@@ -276,7 +271,7 @@ static enum err copy_row(const struct key *k, struct key **ret, struct fault *f)
     struct buf row;
     buf_init(&row, 1 << 10, KEY_ROW_BYTES);
     key_put(&row, k, true);
-    enum err err = row_read(buf_view(&row), ret, f);
+    enum err err = key_row_read(buf_view(&row), ret, f);
     buf_fini(&row);
     return err;
 }
@@ -334,7 +329,7 @@ enum err key_store_rotate(struct store *s, const struct pepper *p,
     enum err err = key_store_begin(s, by->key_id, f);
     if (err != ERR_OK) return err;
     const struct actor now = actor_now(by);
-    err = key_find(s, wanted->tenant, wanted->id, &r.old, f);
+    err = key_find(s, wanted->tenant, wanted->id, true, &r.old, f);
     if (err == ERR_OK) err = key_check_maker(r.old, wanted->everywhere, f);
     if (err == ERR_OK) err = rotate_step(s, p, &r, wanted->overlap_ms, &now, ret, f);
     err = store_end(s, err, f);
@@ -368,7 +363,7 @@ enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint
     enum err err;
     while ((err = list_page_step(&page, q, out)) == ERR_OK) {
         struct key *k;
-        err = row_read(column_text(q, 0), &k, f);
+        err = key_row_read(column_text(q, 0), &k, f);
         if (err != ERR_OK) break;
         key_put(out, k, false);
         key_destroy(k);
@@ -382,16 +377,19 @@ enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint
     return out->overflow ? fault_plain(f, ERR_FULL) : ERR_OK;
 }
 
-static enum err keys_read(struct store *s, struct key **keys, size_t room, size_t *ret_count,
-                          struct fault *f)
+static enum err keys_read(struct store *s, bool only_good, struct key **keys, size_t room,
+                          size_t *ret_count, struct fault *f)
 {
-    struct statement *q =
-        database_statement(s->database, "SELECT key FROM keys ORDER BY number LIMIT ?1");
+    struct statement *q = database_statement(
+        s->database, "SELECT key, id, tenant_id FROM keys ORDER BY number LIMIT ?1");
     bind_u64(q, 1, room);
     size_t count = 0;
     enum err err;
     while ((err = statement_step(q)) == ERR_OK && count < room) {
-        err = row_read(column_text(q, 0), &keys[count], f);
+        if (only_good && set_check_key(s, column_text(q, 1), column_text(q, 2), column_text(q, 0),
+                                       &(struct fault){0}) != ERR_OK)
+            continue;
+        err = key_row_read(column_text(q, 0), &keys[count], f);
         if (err != ERR_OK) break;
         count++;
     }
@@ -401,12 +399,12 @@ static enum err keys_read(struct store *s, struct key **keys, size_t room, size_
     return err == ERR_OK || err == ERR_END ? ERR_OK : store_fault(s, err, f);
 }
 
-enum err key_store_table(struct store *s, struct key_table **ret, struct fault *f)
+static enum err table_read(struct store *s, bool only_good, struct key_table **ret, struct fault *f)
 {
     struct key **keys = calloc(LIMIT_KEYS, sizeof *keys);
     if (keys == NULL) return fault_plain(f, ERR_FULL);
     size_t count = 0;
-    enum err err = keys_read(s, keys, LIMIT_KEYS, &count, f);
+    enum err err = keys_read(s, only_good, keys, LIMIT_KEYS, &count, f);
     if (err == ERR_OK) {
         err = key_table_create(keys, count, ret);
         if (err != ERR_OK) (void)fault_plain(f, err);
@@ -414,6 +412,28 @@ enum err key_store_table(struct store *s, struct key_table **ret, struct fault *
     if (err != ERR_OK)
         for (size_t i = 0; i < count; i++) key_destroy(keys[i]);
     free(keys);
+    return err;
+}
+
+enum err key_store_table(struct store *s, struct key_table **ret, struct fault *f)
+{
+    enum err err = database_begin_read(s->database);
+    if (err != ERR_OK) return store_fault(s, err, f);
+    err = set_verify(s, false, f);
+    if (err == ERR_OK) err = table_read(s, false, ret, f);
+    set_close(s);
+    database_rollback(s->database); /* it only reads */
+    return err;
+}
+
+enum err key_store_table_of_refused(struct store *s, struct key_table **ret, struct fault *f)
+{
+    enum err err = database_begin_read(s->database);
+    if (err != ERR_OK) return store_fault(s, err, f);
+    bool has_list = set_open(s, &(struct fault){0}) == ERR_OK;
+    err = table_read(s, has_list, ret, f);
+    set_close(s);
+    database_rollback(s->database);
     return err;
 }
 
@@ -432,6 +452,8 @@ enum err key_store_bootstrap(const char *path, const char *pepper_path, const st
     if (err == ERR_OK) err = pepper_make(pepper_path, f);
     if (err == ERR_OK) err = pepper_read(pepper_path, &pepper, f);
     if (err == ERR_OK) err = store_open(path, true, &s, f);
+    if (err == ERR_OK) store_share_pepper(s, &pepper);
+    if (err == ERR_OK) err = set_found(s, by.now_ms, f);
     if (err == ERR_OK) err = key_store_create(s, &pepper, draft, &by, out, &result, f);
     memory_wipe(&pepper, sizeof pepper);
     store_close(s);

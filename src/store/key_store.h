@@ -51,8 +51,13 @@ enum err key_store_rotate(struct store *s, const struct pepper *p,
 /* {keys, count, limit, next_cursor}, without MACs, in the order of creation. */
 enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
                         struct buf *out, struct fault *f);
-/* All keys that the platform itself must check. */
+/* All keys that the platform itself must check. Outside of a transaction. ERR_SET_REFUSED: they are
+ * not what was stored (set.h). */
 enum err key_store_table(struct store *s, struct key_table **ret, struct fault *f);
+/* For a platform that starts on such a store: the keys whose rows are as they were stored; without
+ * a good list of these, all keys. Such a platform changes no policy and no key, and engines get
+ * none, so its keys can only read, and deliver records. */
+enum err key_store_table_of_refused(struct store *s, struct key_table **ret, struct fault *f);
 
 /* For the command line on a data directory: opens (and creates) the store at `path`, creates a
  * missing pepper, and creates the key. Safe while a platform uses the store. `request` is the body

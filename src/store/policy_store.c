@@ -8,7 +8,7 @@
 #include "crypto/crypto.h"
 #include "json/json.h"
 #include "store/key_store.h"
-#include "store/store_inside.h"
+#include "store/set_inside.h"
 
 enum { LIST_BYTES = 8 << 20 /* of a page of policies: then it ends early */ };
 
@@ -114,6 +114,21 @@ static enum err check_condition(const struct policy_condition *c, const struct c
     "policy_versions v"                                                                                    \
     " USING (tenant_id, name, version) "
 
+static struct set_policy set_row(struct str tenant, struct str name, const struct current *now,
+                                 struct str directory)
+{
+    return (struct set_policy){.tenant = tenant,
+                               .name = name,
+                               .format = now->format,
+                               .digest = now->digest,
+                               .updated_by = now->updated_by,
+                               .directory = directory,
+                               .version = now->version,
+                               .revision = now->revision,
+                               .is_active = now->is_active};
+}
+
+/* For a change, in its transaction. ERR_SET_REFUSED: it is not what was stored. */
 static enum err current_read(struct store *s, struct str tenant, struct str name, struct arena *a,
                              struct current *ret, struct fault *f)
 {
@@ -123,7 +138,7 @@ static enum err current_read(struct store *s, struct str tenant, struct str name
     bind_text(q, 1, tenant);
     bind_text(q, 2, name);
     enum err err = statement_step(q);
-    if (err == ERR_OK)
+    if (err == ERR_OK) {
         *ret = (struct current){.exists = true,
                                 .number = column_u64(q, 0),
                                 .id = arena_copy(a, column_text(q, 1)),
@@ -136,10 +151,13 @@ static enum err current_read(struct store *s, struct str tenant, struct str name
                                 .directory = arena_copy(a, column_text(q, 14)),
                                 .format = arena_copy(a, column_text(q, 9)),
                                 .digest = arena_copy(a, column_text(q, 10))};
-    else if (err == ERR_END)
-        err = ERR_OK;
-    else
+        const struct set_policy row = set_row(tenant, name, ret, ret->directory);
+        err = a->overflow ? fault_plain(f, ERR_FULL) : set_check_policy(s, &row, f);
+    } else if (err == ERR_END) {
+        err = set_check_no_policy(s, tenant, name, f);
+    } else {
         (void)store_fault(s, err, f);
+    }
     statement_reset(q);
     return err;
 }
@@ -320,6 +338,24 @@ struct changing {
     struct fault *fault;
 };
 
+static struct str format_name(bool is_json) { return is_json ? STR("json") : STR("yaml"); }
+
+static enum err version_sign(const struct changing *c, uint64_t version)
+{
+    const struct policy_change *p = c->change;
+    char mac[SHA256_HEX];
+    set_version_mac(c->store, p->tenant, p->name, version, format_name(p->is_json), p->content,
+                    mac);
+    struct statement *s = database_statement(
+        c->store->database, "UPDATE policy_versions SET mac = ?4"
+                            " WHERE tenant_id = ?1 AND name = ?2 AND version = ?3");
+    bind_text(s, 1, p->tenant);
+    bind_text(s, 2, p->name);
+    bind_u64(s, 3, version);
+    bind_text(s, 4, str_of(mac, sizeof mac));
+    return statement_run(s);
+}
+
 static enum err version_add(struct changing *c, uint64_t *ret_version)
 {
     const struct policy_change *p = c->change;
@@ -331,7 +367,7 @@ static enum err version_add(struct changing *c, uint64_t *ret_version)
         " FROM policy_versions WHERE tenant_id = ?1 AND name = ?2 RETURNING version");
     bind_text(s, 1, p->tenant);
     bind_text(s, 2, p->name);
-    bind_text(s, 3, p->is_json ? STR("json") : STR("yaml"));
+    bind_text(s, 3, format_name(p->is_json));
     bind_text(s, 4, p->digest);
     bind_text(s, 5, p->content);
     bind_u64(s, 6, c->by->now_ms);
@@ -340,6 +376,7 @@ static enum err version_add(struct changing *c, uint64_t *ret_version)
     if (err != ERR_OK) return store_fault(c->store, err, c->fault);
     *ret_version = column_u64(s, 0);
     err = statement_run(s);
+    if (err == ERR_OK) err = version_sign(c, *ret_version);
     return store_fault(c->store, err, c->fault);
 }
 
@@ -374,8 +411,19 @@ static enum err row_write(struct changing *c, struct str description, bool is_ac
     bind_u64(s, 8, c->by->now_ms);
     bind_text(s, 9, c->by->principal);
     bind_text(s, 10, p->directory);
-    enum err err = statement_run(s);
-    return store_fault(c->store, err, c->fault);
+    enum err err = store_fault(c->store, statement_run(s), c->fault);
+    const struct set_policy row = {
+        .tenant = p->tenant,
+        .name = p->name,
+        /* the text of an unchanged version is not written again */
+        .format = to->version == c->now.version ? c->now.format : format_name(p->is_json),
+        .digest = p->digest,
+        .updated_by = c->by->principal,
+        .directory = p->directory,
+        .version = to->version,
+        .revision = to->revision,
+        .is_active = is_active};
+    return err == ERR_OK ? set_put_policy(c->store, &row, c->fault) : err;
 }
 
 /* The same text now comes from another directory of the same owner. This does not concern engines,
@@ -386,8 +434,10 @@ static enum err directory_write(struct changing *c)
         c->store->database, "UPDATE policies SET directory = ?2 WHERE number = ?1");
     bind_u64(s, 1, c->now.number);
     bind_text(s, 2, c->change->directory);
-    enum err err = statement_run(s);
-    return store_fault(c->store, err, c->fault);
+    enum err err = store_fault(c->store, statement_run(s), c->fault);
+    const struct set_policy row =
+        set_row(c->change->tenant, c->change->name, &c->now, c->change->directory);
+    return err == ERR_OK ? set_put_policy(c->store, &row, c->fault) : err;
 }
 
 static enum err check_room(struct changing *c)
@@ -563,6 +613,28 @@ enum err policy_store_put(struct store *s, const struct policy_change *change,
     return put(&c, out, ret);
 }
 
+/* Otherwise a rollback would put a text in force that was changed in the database. */
+static enum err version_check(struct store *s, const struct policy_change *p, uint64_t version,
+                              const struct buf *content, bool is_json, struct fault *f)
+{
+    char mac[SHA256_HEX];
+    bool is_signed = false;
+    set_version_mac(s, p->tenant, p->name, version, format_name(is_json), buf_view(content), mac);
+    struct statement *q = database_statement(
+        s->database, "SELECT 1 FROM policy_versions WHERE tenant_id = ?1 AND name = ?2"
+                     " AND version = ?3 AND mac = ?4");
+    bind_text(q, 1, p->tenant);
+    bind_text(q, 2, p->name);
+    bind_u64(q, 3, version);
+    bind_text(q, 4, str_of(mac, sizeof mac));
+    enum err err = store_fault(s, statement_finds(q, &is_signed), f);
+    if (err != ERR_OK || is_signed) return err;
+    char what[64];
+    snprintf(what, sizeof what, "has another text in version %llu than was stored",
+             (unsigned long long)version);
+    return set_refused(f, SET_POLICY, p->tenant, p->name, what);
+}
+
 enum err policy_store_rollback(struct store *s, const struct policy_change *change,
                                uint64_t version, const struct actor *by, struct buf *out,
                                struct policy_result *ret, struct fault *f)
@@ -572,6 +644,7 @@ enum err policy_store_rollback(struct store *s, const struct policy_change *chan
     char digest[SHA256_HEX];
     bool is_json = false;
     enum err err = version_text(s, change->tenant, change->name, version, &content, &is_json, f);
+    if (err == ERR_OK) err = version_check(s, change, version, &content, is_json, f);
     if (err == ERR_OK) {
         /* Versions are immutable, so the text may be read before the transaction. */
         sha256_write_hex(sha256_once(buf_view(&content)), digest);
@@ -613,7 +686,8 @@ static enum err delete_step(struct changing *c, struct arena *a, struct policy_r
     if (err != ERR_OK) return store_fault(c->store, err, c->fault);
     ret->effect = POLICY_DELETED;
     ret->version = c->now.version;
-    err = store_raise_revision(c->store, &ret->revision, c->fault);
+    err = set_remove(c->store, SET_POLICY, p->tenant, p->name, c->fault);
+    if (err == ERR_OK) err = store_raise_revision(c->store, &ret->revision, c->fault);
     return err == ERR_OK ? record(c, (struct str){0}, c->now.version, c->now.digest) : err;
 }
 

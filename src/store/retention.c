@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "store/audit_rows.h"
 #include "store/event_key.h"
-#include "store/store_inside.h"
+#include "store/set_inside.h"
 
 enum {
     DAY_MS = 86400000,
@@ -505,13 +505,32 @@ enum err retention_remove(struct store *s, bool *ret_more, struct fault *f)
 
 #define KEY_ENDED_BEFORE " FROM keys WHERE revoked_at < ?1 OR expires_at < ?1"
 
+/* A row that was changed in the database must not be forgotten as if the key had ended. */
+static enum err forget_each(struct store *s, struct str before, struct fault *f)
+{
+    struct statement *q =
+        database_statement(s->database, "SELECT id, tenant_id, key" KEY_ENDED_BEFORE);
+    bind_text(q, 1, before);
+    enum err err;
+    while ((err = statement_step(q)) == ERR_OK) {
+        struct str id = column_text(q, 0);
+        err = set_check_key(s, id, column_text(q, 1), column_text(q, 2), f);
+        if (err == ERR_OK) err = set_remove(s, SET_KEY, STR(""), id, f);
+        if (err != ERR_OK) break;
+    }
+    statement_reset(q);
+    return err == ERR_END ? ERR_OK : err == ERR_SET_REFUSED ? err : store_fault(s, err, f);
+}
+
 static enum err forget_keys(struct store *s, struct str before, uint64_t *ret_forgotten,
                             struct fault *f)
 {
     uint64_t revision;
+    enum err err = forget_each(s, before, f);
+    if (err != ERR_OK) return err;
     struct statement *q = database_statement(s->database, "DELETE" KEY_ENDED_BEFORE);
     bind_text(q, 1, before);
-    enum err err = statement_run(q);
+    err = statement_run(q);
     if (err != ERR_OK) return store_fault(s, err, f);
     *ret_forgotten = database_changes(s->database); /* another platform may have been first */
     return *ret_forgotten == 0 ? ERR_OK : store_raise_revision(s, &revision, f);

@@ -261,6 +261,16 @@ static const char step_14[] =
     " members ->> 'tool_call_id' AS tool_call_id, members -> 'notify' AS notify,"
     " members ->> 'proof' AS proof " MEMBERS_6 ";";
 
+/* The set of policies and keys is authenticated (set.h). */
+static const char step_15[] =
+    "ALTER TABLE store ADD COLUMN adopted_at bigint NOT NULL DEFAULT 0;"
+    "ALTER TABLE store ADD COLUMN set_history text COLLATE \"C\" NOT NULL DEFAULT '';"
+    "ALTER TABLE store ADD COLUMN set_mac text COLLATE \"C\" NOT NULL DEFAULT '';"
+    "ALTER TABLE policy_versions ADD COLUMN mac text COLLATE \"C\";"
+    "CREATE TABLE set_rows (kind text COLLATE \"C\" NOT NULL, tenant_id text COLLATE \"C\" NOT NULL,"
+    " name text COLLATE \"C\" NOT NULL, digest text COLLATE \"C\" NOT NULL,"
+    " PRIMARY KEY (kind, tenant_id, name));";
+
 /* Steps 2 and 3 are older than the PostgreSQL store: they are in the first. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
@@ -277,4 +287,5 @@ const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_12, NULL, NULL},
     {step_13, NULL, NULL},
     {step_14, NULL, NULL},
+    {step_15, NULL, NULL},
 };

@@ -248,6 +248,15 @@ static const char step_14[] =
     " json_extract(event, '$.notify') AS notify,"
     " json_extract(event, '$.proof') AS proof FROM records;";
 
+/* The set of policies and keys is authenticated (set.h). */
+static const char step_15[] =
+    "ALTER TABLE store ADD COLUMN adopted_at INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE store ADD COLUMN set_history TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE store ADD COLUMN set_mac TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE policy_versions ADD COLUMN mac TEXT;"
+    "CREATE TABLE set_rows (kind TEXT NOT NULL, tenant_id TEXT NOT NULL, name TEXT NOT NULL,"
+    " digest TEXT NOT NULL, PRIMARY KEY (kind, tenant_id, name)) WITHOUT ROWID;";
+
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {step_2, NULL, NULL},
@@ -263,4 +272,5 @@ const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_12, NULL, NULL},
     {step_13, NULL, NULL},
     {step_14, NULL, NULL},
+    {step_15, NULL, NULL},
 };

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/store_inside.h"
+#include "store/set_inside.h"
 
 static const char select_store[] = "SELECT log_id FROM store";
 
@@ -80,6 +80,8 @@ void store_forget_asked(struct store *s)
 void store_close(struct store *s)
 {
     if (s == NULL) return;
+    set_close(s);
+    memory_wipe(&s->set_keys, sizeof s->set_keys);
     store_forget_asked(s);
     decoder_destroy(s->decoder);
     audit_rows_destroy(s->audit_state);
@@ -112,6 +114,8 @@ enum err store_begin(struct store *s, struct fault *f)
 
 enum err store_end(struct store *s, enum err err, struct fault *f)
 {
+    if (err == ERR_OK) err = set_seal(s, f);
+    set_close(s);
     if (err != ERR_OK) {
         s->audit.ops->rollback(s->audit.state);
         history_committed(s, false);
@@ -122,20 +126,29 @@ enum err store_end(struct store *s, enum err err, struct fault *f)
     return store_fault(s, err, f);
 }
 
+/* The time of its adoption; only the MAC makes it true. */
+static enum err read_adopted_at(struct store *s, uint64_t *ret, struct fault *f)
+{
+    struct statement *q = database_statement(s->database, "SELECT adopted_at FROM store");
+    enum err err = statement_step(q);
+    if (err == ERR_OK) *ret = column_u64(q, 0);
+    statement_reset(q);
+    return store_fault(s, err == ERR_END ? ERR_CORRUPT : err, f);
+}
+
 enum err store_settle_history(struct store *s, uint64_t *ret_lost, struct fault *f)
 {
-    const struct revision seen = history_seen(s);
+    const struct seen seen = history_seen(s);
     struct history *h = s->history;
     struct revision now;
     bool follows;
-    uint64_t number;
+    uint64_t number, adopted_at = 0;
     *ret_lost = 0;
-    enum err err = history_look(s, &seen, &now, &follows, f);
-    if (err == ERR_OK && !follows) {
+    enum err err = history_look(s, &seen.revision, &now, &follows, f);
+    if (err == ERR_OK && !follows) err = read_adopted_at(s, &adopted_at, f);
+    if (err == ERR_OK && adopted_at > seen.adopted_at) {
         err = store_begin(s, f);
         if (err == ERR_OK) err = store_end(s, store_raise_revision(s, &number, f), f);
-    } else if (err == ERR_OK) {
-        history_note(s, &now);
     }
     if (err != ERR_OK || h == NULL) return err;
     pthread_mutex_lock(&h->lock);

@@ -2,6 +2,7 @@
 #ifndef STORE_STORE_INSIDE_H
 #define STORE_STORE_INSIDE_H
 
+#include "access/set_mac.h"
 #include "base/log_rate.h"
 #include "base/map.h"
 #include "base/world.h"
@@ -14,7 +15,8 @@
 /* The revision that the current transaction has made; number 0: none. */
 struct raised {
     struct revision to;
-    uint64_t lost; /* the newest seen revision that the store has lost; 0: none */
+    uint64_t lost;       /* the newest seen revision that the store has lost; 0: none */
+    uint64_t adopted_at; /* of its set */
 };
 
 struct store {
@@ -27,6 +29,9 @@ struct store {
     struct log_rate alarms[REASON_COUNT]; /* of entries that go to quarantine */
     struct history *history;              /* NULL: no history is compared */
     struct raised raised;
+    struct set_keys set_keys; /* if has_set_keys (set.h) */
+    bool has_set_keys;
+    struct stored_set *set; /* of this transaction; NULL: not read */
     /* Existing streams and replays plus one, as counted in this transaction; 0: not counted. */
     uint64_t streams_counted, replays_counted;
     struct map asked; /* consumer_store.c: since when this process knows of each requested replay */
@@ -39,10 +44,14 @@ static inline enum err store_fault(struct store *s, enum err err, struct fault *
 }
 /* history.c: raises the revision within the transaction; *ret: its number. */
 enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f);
-/* history.c: the newest revision that this process saw; number 0: none. */
-struct revision history_seen(const struct store *s);
-/* history.c: it is in the store, and follows what was seen. */
-void history_note(struct store *s, const struct revision *now);
+/* history.c: the newest revision that this process saw in a good set; number 0: none. */
+struct seen {
+    struct revision revision;
+    uint64_t adopted_at;
+};
+struct seen history_seen(const struct store *s);
+/* history.c: it is in the store, in a good set, and follows what was seen. */
+void history_note(struct store *s, const struct revision *now, uint64_t adopted_at);
 /* history.c: the store's revision, and whether it follows what was seen: one statement, one snapshot. */
 enum err history_look(struct store *s, const struct revision *seen, struct revision *ret,
                       bool *ret_follows, struct fault *f);

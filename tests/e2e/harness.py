@@ -323,6 +323,10 @@ class Stack:
             arguments += [f"--{option}", value]
         return json.loads(self.cli(*arguments).stdout)["key"]
 
+    def set(self, verb, check=True):
+        """`writ set show` or `adopt` on the platform's store."""
+        return self.cli("set", verb, "--data", self.data, *(["--store", self.store_url] if self.store_url else []), check=check)
+
     def make_first_keys(self):
         self.keys = {
             "root": self.bootstrap_key("root", "root-owner", "admin", "*"),

@@ -78,6 +78,7 @@ def test_a_key_that_ended_a_month_ago_is_forgotten(fresh):
     stack.platform.stop()
     with sqlite3.connect(stack.data / "platform.db") as database:  # as if it had been 40 days ago
         database.execute("UPDATE keys SET key = json_set(key, '$.revoked_at', '2020-01-01T00:00:00.000Z') WHERE id = ?", (old["id"],))
+    stack.set("adopt")
     stack.platform.start()
 
     def listed():

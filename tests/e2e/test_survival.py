@@ -301,7 +301,7 @@ def test_sigterm_to_the_platform_under_load_loses_nothing(fresh):
     traffic.check_store()
 
 
-def test_an_older_database_is_refused_by_its_name_until_it_has_caught_up(fresh):
+def test_an_older_database_is_refused_by_its_name_until_it_is_adopted(fresh):
     """What was in force stays so; log and /healthz say that the platform is there, and what is wrong with what it has."""
     stack = started(fresh)
     backup = back_up(stack)
@@ -317,6 +317,8 @@ def test_an_older_database_is_refused_by_its_name_until_it_has_caught_up(fresh):
         assert wire.post(AGENT, {"action": "get_later"}).json["rule"] == "deny:later"
     for n in range(2):
         stack.policy("later", f"rules:\n  - {{id: again-{n}, actions: [get_later], decision: deny}}\n", wait=False)
+    harness.eventually(lambda: "does not follow" in check(), "a higher number does not make it the same history")
+    stack.set("adopt")
     harness.eventually(lambda: check() == "ok", "it is followed again")
     with stack.at_engine() as wire:
         assert wire.post(AGENT, {"action": "get_later"}).json["rule"] == "deny:again-1"
@@ -430,24 +432,26 @@ def test_a_pepper_that_is_not_there_is_told(fresh):
     stack = started(fresh)
     pepper, away = stack.data / "pepper", stack.folder / "pepper.away"
 
-    def check(program):
+    def check(program, name):
         with harness.Wire(("127.0.0.1", program.port)) as wire:
-            return wire.get("/healthz").json["checks"]["keys"]
+            return wire.get("/healthz").json["checks"][name]
 
-    for program in (stack.engine, stack.platform):
+    for program, name, why in ((stack.engine, "feed", "another pepper"), (stack.platform, "keys", "made under another pepper")):
         assert '"pepper_made"' not in program.tail()
         program.stop()
         pepper.rename(away)
-        program.start()
+        program.start(ready=program is stack.platform)
+        harness.eventually(program.is_listening, "it listens")
         assert re.search(r'"pepper_made".*/pepper was not there and is new', program.tail()), program.tail()
-        harness.eventually(lambda: "made under another pepper" in check(program), "its health says that no key is taken")
-        assert program.tail().count('"keys_unprovable"') == 1
-        assert re.search(r'"keys_unprovable".*"keys":"key_', program.tail()), "which ones"
+        harness.eventually(lambda: why in check(program, name), "its health says that no key is taken")
         program.stop()
         away.rename(pepper)
         program.start()
-        harness.eventually(lambda: check(program) == "ok", "it has the one that keys were made under")
-        assert program.tail().count('"pepper_made"') == program.tail().count('"keys_unprovable"') == 1
+        harness.eventually(lambda: check(program, name) == "ok", "it has the one that keys were made under")
+        assert program.tail().count('"pepper_made"') == 1
+    assert stack.platform.tail(1 << 16).count('"keys_unprovable"') == 1
+    assert re.search(r'"keys_unprovable".*"keys":"key_', stack.platform.tail(1 << 16)), "which ones"
+    assert "another pepper" in stack.platform.tail(1 << 16) and '"set_refused"' in stack.platform.tail(1 << 16)
     stack.wait_published()
 
 
@@ -460,9 +464,12 @@ def test_an_upgrade_of_the_store_is_told(fresh):
     with sqlite3.connect(stack.data / "platform.db") as store:
         (newest,) = store.execute("PRAGMA user_version").fetchone()
         store.executescript("ALTER TABLE store DROP COLUMN history_id; DROP TABLE revisions; ALTER TABLE followers DROP COLUMN history_id;"
+                            "DROP TABLE set_rows; ALTER TABLE policy_versions DROP COLUMN mac; ALTER TABLE store DROP COLUMN adopted_at;"
+                            "ALTER TABLE store DROP COLUMN set_history; ALTER TABLE store DROP COLUMN set_mac;"
                             "DROP TABLE sessions; DROP TABLE notices; DROP TABLE announced; DROP INDEX minutes_last; DROP TABLE quarantine_size; DROP INDEX records_event_key; CREATE UNIQUE INDEX records_event_id ON records (event_id); PRAGMA user_version = 6")
     store.close()
     stack.platform.start()
+    stack.set("adopt")
     stack.engine.start()
     told = stack.platform.tail(1 << 20)
     assert told.index(f'"from schema 6 to {newest};') < told.index(f'"the store has schema {newest}"')

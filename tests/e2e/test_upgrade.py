@@ -5,6 +5,7 @@ import json
 import sqlite3
 import struct
 
+import canonical
 import harness
 from conftest import BASE_POLICY
 from survivors import AGENT
@@ -159,9 +160,9 @@ def test_a_newer_platforms_bundle_on_the_disk_is_not_served(fresh):
     stack.platform.stop()
     stack.engine.stop()
     copy = stack.engine_data / "engine" / "bundle.json"
-    text = copy.read_bytes()[:-66]
-    assert text.startswith(b'{"format":1,')
-    later = text.replace(b'"format":1', b'"format":2', 1)
+    text = copy.read_bytes()[:-66].rpartition(b',"mac":"')[0]
+    assert text.count(b',"format":1,') == 1
+    later = canonical.sealed_bundle((stack.data / "pepper").read_text(), text.replace(b'"format":1', b'"format":2', 1))
     copy.write_bytes(later + b"\n" + hashlib.sha256(later).hexdigest().encode() + b"\n")
     stack.engine.start(ready=False)
     harness.eventually(stack.engine.is_listening, "it listens")

@@ -295,8 +295,16 @@ class Earlier:
         self.stack.key_file.chmod(0o600)
 
     def start(self):
+        """Until its set is adopted, the platform takes records and shows the trail, and engines get no policies and keys."""
         self.stack.platform.start()
-        self.stack.engine.start()
+        self.stack.engine.start(ready=False)
+        eventually(self.stack.engine.is_listening, "it listens")
+        shown = self.stack.set("show", check=False)
+        assert shown.returncode != 0 and "are not adopted" in shown.stderr and " added " in shown.stdout, shown
+        assert not self.stack.engine.is_ready()
+        self.stack.trace(self.story["published"][0])
+        self.stack.set("adopt")
+        self.stack.engine.wait_ready()
         return self
 
     def ask(self, row):

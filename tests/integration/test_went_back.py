@@ -18,6 +18,7 @@ RULES = "rules:\n  - {{id: {0}, agents: ['*'], actions: [x], decision: allow}}\n
 
 class Sqlite:
     def __init__(self, one):
+        self.stack = one.stack
         self.path, self.kept = one.stack.data / "platform.db", one.folder / "kept.db"
 
     def copy(self, source, target):
@@ -31,13 +32,14 @@ class Sqlite:
 
     def go_back(self):
         self.copy(self.kept, self.path)
+        self.stack.set("adopt")
 
 
 class Postgres:
     """Two databases; the older one takes the name of the newer one."""
 
     def __init__(self, one, server):
-        self.server, self.url = server, one.store_url
+        self.stack, self.server, self.url = one.stack, server, one.store_url
         self.name = one.store_url.split("@/")[1].split("?")[0]
 
     def sql(self, text):
@@ -56,6 +58,7 @@ class Postgres:
                    "all connections have ended")
         self.sql(f"ALTER DATABASE {self.name} RENAME TO {self.name}_lost")
         self.sql(f"ALTER DATABASE {self.name}_kept RENAME TO {self.name}")
+        self.stack.set("adopt")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

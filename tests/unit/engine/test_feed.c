@@ -145,11 +145,15 @@ static void say_bundle(struct rig *r, const char *etag, const char *log_id, unsi
                        const char *content)
 {
     char body[1024];
-    snprintf(
-        body, sizeof body,
-        "{\"revision\":%u,\"log_id\":\"%s\",\"keys\":[],\"policies\":[{\"tenant_id\":\"acme\",\"name\":\"main\","
-        "\"version\":%u,\"digest\":\"%u\",\"content\":\"%s\"}]}",
-        revision, log_id, revision, revision, content);
+    struct buf b = buf_over(body, sizeof body - 1);
+    buf_printf(
+        &b,
+        "{\"revision\":%u,\"log_id\":\"%s\",\"adopted_at_ms\":%u,\"history\":\"1:b %u:b\",\"keys\":[],"
+        "\"policies\":[{\"tenant_id\":\"acme\",\"name\":\"main\",\"version\":%u,\"digest\":\"%u\","
+        "\"content\":\"%s\"}]",
+        revision, log_id, *log_id == 'a' ? 1 : 2, revision, revision, revision, content);
+    set_mac_put(&b, 0, &r->engine.bundle_key);
+    body[b.size] = '\0';
     say(r, "200 OK", etag, body);
 }
 

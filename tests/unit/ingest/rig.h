@@ -22,6 +22,7 @@
 #include "base/world.h"
 #include "pipeline/ingest/post.h"
 #include "store/store.h"
+#include "store/set.h"
 #include "unit/ingest/server.h"
 
 #define EPOCH_1 "1111111111111111"
@@ -41,9 +42,15 @@ struct rig {
 static struct str rig_any[] = {STR("*")};
 static const struct globs rig_all = {rig_any, 1};
 
+static const struct pepper rig_pepper = {{1}};
+
 static inline void rig_open(struct rig *r)
 {
     enum err err = store_open(r->path, true, &r->store, &r->fault);
+    if (err == ERR_OK) {
+        store_share_pepper(r->store, &rig_pepper);
+        err = set_found(r->store, 0, &r->fault);
+    }
     if (err != ERR_OK) fail_msg("store_open: %s", r->fault.text);
 }
 
@@ -199,6 +206,15 @@ static inline void rig_key(const struct rig *r, const char *id, const char *end)
              "\"roles\":[\"admin\"],\"tenant\":\"*\"%s}')",
              id, id, end);
     rig_sql(r, sql);
+}
+
+/* The rows that were written as SQL become valid. */
+static inline void rig_adopt(struct rig *r)
+{
+    const struct actor by = {.principal = STR("rig"), .now_ms = world_now_ms()};
+    buf_clear(&r->out);
+    if (set_adopt(r->store, &by, &r->out, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    buf_clear(&r->out);
 }
 
 /* ---- events ---- */

@@ -71,6 +71,7 @@ static void a_key_that_expired_while_its_rotation_waited_has_no_successor(void *
     struct key_result result;
     rig_key(r, KEY_1, "");
     key_until(r, KEY_2, now_ms - 5000);
+    rig_adopt(r);
     assert_true(id_read("key_", STR(KEY_2), &wanted.id));
     assert_int_equal(key_store_rotate(r->store, &pepper, &wanted, &by, &r->out, &result, &r->fault),
                      ERR_KEY_ENDED);
@@ -97,6 +98,7 @@ static void what_waited_for_its_turn_counts_from_then(void **state)
     struct json *row;
     arena_init(&arena, 1 << 12, 1 << 20);
     rig_key(r, KEY_1, "");
+    rig_adopt(r);
     assert_true(id_read("key_", STR(KEY_1), &wanted.id));
     assert_int_equal(key_store_rotate(r->store, &pepper, &wanted, &by, &r->out, &result, &r->fault),
                      ERR_OK);

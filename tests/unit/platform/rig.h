@@ -16,6 +16,7 @@
 #include "base/world.h"
 #include "http/client.h"
 #include "store/key_store.h"
+#include "store/set.h"
 #include "platform/platform.h"
 
 enum { RIG_KEYS = 8, RIG_REPLY_MAX = 64 << 20 };
@@ -66,6 +67,29 @@ static inline void rig_bootstrap(struct rig *r, const char *row, char to[CREDENT
     memcpy(to, key.bytes, CREDENTIAL_TEXT);
     to[CREDENTIAL_TEXT] = '\0';
     buf_fini(&out);
+}
+
+/* The store of a running platform, for changes of its own. */
+static inline struct store *rig_store(struct rig *r)
+{
+    struct store *s;
+    struct pepper pepper;
+    assert_int_equal(store_open(r->store, true, &s, &r->fault), ERR_OK);
+    assert_int_equal(pepper_read(r->pepper, &pepper, &r->fault), ERR_OK);
+    store_share_pepper(s, &pepper);
+    return s;
+}
+
+/* Rows that were written as SQL become valid. */
+static inline void rig_adopt(struct rig *r)
+{
+    const struct actor by = {.principal = STR("rig"), .now_ms = world_now_ms()};
+    struct store *s = rig_store(r);
+    struct buf out;
+    buf_init(&out, 1 << 16, 256 << 20);
+    if (set_adopt(s, &by, &out, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    buf_fini(&out);
+    store_close(s);
 }
 
 static inline void *rig_run(void *platform)

@@ -789,6 +789,7 @@ static void copy_last(struct rig *r, int count)
     assert_int_equal(database_open(r->store, true, &d, &r->fault), ERR_OK);
     assert_int_equal(database_execute(d, sql.bytes, &r->fault), ERR_OK);
     database_close(d);
+    rig_adopt(r);
 }
 
 static void no_tenant_has_all_the_room_for_keys(void **state)

@@ -457,7 +457,6 @@ static void a_tenant_has_as_many_policies_as_engines_take_and_no_more(void **sta
     const struct policy_change first = {.tenant = STR("default"), .content = STR("rules: []")};
     struct policy_step *steps = calloc(LIMIT_POLICIES_PER_TENANT, sizeof *steps);
     const struct actor by = {.principal = STR("somebody"), .now_ms = world_now_ms()};
-    struct store *store;
     struct fault f;
     char digest[SHA256_HEX];
     sha256_write_hex(sha256_once(first.content), digest);
@@ -466,7 +465,7 @@ static void a_tenant_has_as_many_policies_as_engines_take_and_no_more(void **sta
         steps[i].change.digest = str_of(digest, sizeof digest);
         steps[i].change.name = arena_printf(&r->arena, "p-%d", i);
     }
-    assert_int_equal(store_open(r->store, true, &store, &f), ERR_OK);
+    struct store *store = rig_store(r);
     struct policy_batch batch = {.steps = steps, .count = LIMIT_POLICIES_PER_TENANT};
     assert_int_equal(policy_store_apply(store, &batch, &by, &f), ERR_OK);
     store_close(store);

@@ -13,6 +13,7 @@
 #include "base/world.h"
 #include "platform/policy_directory.h"
 #include "platform/directory_scan.h"
+#include "store/set.h"
 
 #define ALLOW "rules:\n  - {id: reads, agents: [\"*\"], actions: [\"get_*\"], decision: allow}\n"
 #define DENY "rules:\n  - {id: reads, actions: [\"get_*\"], decision: deny}\n"
@@ -50,9 +51,17 @@ static void put(const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
+static void open_store(void)
+{
+    static const struct pepper pepper = {{1}};
+    struct fault f;
+    assert_int_equal(store_open(place, true, &store, &f), ERR_OK);
+    store_share_pepper(store, &pepper);
+    assert_int_equal(set_found(store, 0, &f), ERR_OK);
+}
+
 static int set_up(void **state)
 {
-    struct fault f;
     (void)state;
     now_ns = (uint64_t)10 * 1000000000;
     known = (struct directory_state){0};
@@ -61,7 +70,7 @@ static int set_up(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(place, sizeof place, "%s/platform.db", folder);
     assert_int_equal(mkdir(path_of(""), 0700), 0);
-    assert_int_equal(store_open(place, true, &store, &f), ERR_OK);
+    open_store();
     return 0;
 }
 
@@ -412,13 +421,13 @@ static void a_restored_store_gets_the_file_again_and_another_directorys_text_sta
     assert_int_equal(settle(), 1);
     store_close(store);
     copy_file(place, backup);
-    assert_int_equal(store_open(place, true, &store, &f), ERR_OK);
+    open_store();
     put("a.yaml", DENY);
     assert_int_equal(settle(), 1);
     store_close(store);
     copy_file(backup, place);
     assert_int_equal(remove(backup), 0);
-    assert_int_equal(store_open(place, true, &store, &f), ERR_OK);
+    open_store();
     assert_true(is_in_force("a", ALLOW));
     assert_int_equal(look(), 1);
     assert_true(is_in_force("a", DENY));

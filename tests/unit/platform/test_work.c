@@ -3,7 +3,7 @@
 
 #include <semaphore.h>
 
-#include "store/database.h"
+#include "store/set_inside.h"
 
 enum { SLOW = 3, PATIENCE_MS = 120000 };
 
@@ -462,16 +462,17 @@ struct
 static void work_changing(struct job *j, struct store *s)
 {
     const struct change *c = j->detail;
-    struct database *d;
-    assert_int_equal(database_open(bench_of(j)->store, true, &d, &j->fault), ERR_OK);
-    for (unsigned i = 0; i < c->count; i++)
-        assert_int_equal(
-            database_execute(d,
-                             "UPDATE store SET revision = revision + 1;"
-                             "INSERT INTO revisions SELECT revision, history_id FROM store",
-                             &j->fault),
-            ERR_OK);
-    database_close(d);
+    struct store *other;
+    uint64_t number;
+    assert_int_equal(store_open(bench_of(j)->store, true, &other, &j->fault), ERR_OK);
+    store_share_pepper(other, &bench_of(j)->platform.pepper);
+    assert_int_equal(set_found(other, 0, &j->fault), ERR_OK);
+    for (unsigned i = 0; i < c->count; i++) {
+        assert_int_equal(store_begin(other, &j->fault), ERR_OK);
+        enum err err = store_raise_revision(other, &number, &j->fault);
+        assert_int_equal(store_end(other, err, &j->fault), ERR_OK);
+    }
+    store_close(other);
     struct revision now;
     assert_int_equal(store_revision(s, &now, &j->fault), ERR_OK);
     j->revision = now.number;
