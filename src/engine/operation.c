@@ -27,13 +27,19 @@ enum {
     WAIT_ARENA_MOST = 1 << 20, /* with a review's facts, and its item once more as JSON tree */
 };
 
+enum wait_state {
+    WAITING,
+    WAIT_RESUMED,   /* answered: the operation takes its steps */
+    WAIT_ABANDONED, /* its client was answered, or is gone: only returns to the origin follow */
+};
+
 struct operation_wait {
     struct operation *operation; /* in the arena */
     struct waits_share *share;
     struct arena arena;
     struct call forget; /* the message */
-    bool abandoned;     /* answered or client gone: only returns to the origin follow */
-    bool call_is_out, forget_is_out; /* at the owner, or on the way */
+    enum wait_state state;
+    unsigned out; /* of call and message, so many are at the owner, or on the way */
 };
 
 /* ---- life ---- */
@@ -472,15 +478,23 @@ static void abandon(struct operation_wait *t)
 {
     struct operation *e = t->operation;
     struct engine_reactor *w = e->engine_reactor;
-    t->abandoned = true;
+    check(t->state == WAITING && t->out == 1);
+    t->state = WAIT_ABANDONED;
     if (e->call.to != w->index) {
         address(e, &t->forget, CALL_REVIEW_WAIT, e->call.to, e->call.slot, NULL);
         t->forget.forgets = &e->call;
-        t->forget_is_out = true;
+        t->out = 2;
         send(w, &t->forget);
     } else if (owner_forget(w, &e->call)) {
         wait_free(t);
     } /* otherwise it is answered, and returns to the origin in this turn */
+}
+
+/* One of its call and its message has returned. */
+static void abandoned_returned(struct operation_wait *t)
+{
+    check(t->state == WAIT_ABANDONED && t->out > 0);
+    if (--t->out == 0) wait_free(t);
 }
 
 static void client_gone(void *context) { abandon(context); }
@@ -510,7 +524,7 @@ enum step_result operation_wait(struct operation *e, size_t size, unsigned slot)
     if (n->x != NULL) n->token = http_defer(n->x);
     n->x = NULL;
     list_append(&w->waiting, &n->link);
-    t->call_is_out = true;
+    t->out = 1;
     if (c->to != w->index)
         send(w, c);
     else if (owner_call(w, c))
@@ -521,26 +535,10 @@ enum step_result operation_wait(struct operation *e, size_t size, unsigned slot)
 
 /* ---- the return to the origin ---- */
 
-/* True: there is an operation that continues. */
-static bool wait_origin(struct operation_wait *t)
-{
-    struct operation *e = t->operation;
-    t->call_is_out = false;
-    if (!t->abandoned) {
-        http_when_gone(e->engine_reactor->server, e->token, NULL,
-                       NULL); /* which was the owner's part of waiting */
-        return true;
-    }
-    if (!t->forget_is_out) wait_free(t);
-    return false;
-}
-
 bool operation_origin(struct engine_reactor *w, struct call *c)
 {
     if (c->forgets != NULL) {
-        struct operation_wait *t = link_owner(c, struct operation_wait, forget);
-        t->forget_is_out = false;
-        if (!t->call_is_out) wait_free(t);
+        abandoned_returned(link_owner(c, struct operation_wait, forget));
         return true;
     }
     struct operation *e = c->sender;
@@ -549,7 +547,15 @@ bool operation_origin(struct engine_reactor *w, struct call *c)
         return false; /* only a forgotten wait returns so */
     check(e->engine_reactor == w);
     if (!planted("result_twice")) c->sender = NULL; /* a result is taken once */
-    if (e->wait != NULL && e->wait->call_is_out && !wait_origin(e->wait)) return true;
+    if (e->wait != NULL && e->wait->state == WAIT_ABANDONED) {
+        abandoned_returned(e->wait);
+        return true;
+    }
+    if (e->wait != NULL && e->wait->state == WAITING) {
+        e->wait->state = WAIT_RESUMED;
+        e->wait->out = 0;
+        http_when_gone(w->server, e->token, NULL, NULL); /* which was the owner's part of waiting */
+    }
     raise_barrier(e, c);
     if (c != &e->call && --e->gathered_left > 0) return true;
     e->state = OPERATION_ANSWERED;
@@ -566,7 +572,7 @@ void operations_drain(struct engine_reactor *w)
     w->draining = true;
     list_each (&w->waiting, k, following) {
         struct operation *e = link_owner(k, struct operation, link);
-        if (e->wait->abandoned) continue;
+        if (e->wait->state != WAITING) continue;
         http_when_gone(w->server, e->token, NULL, NULL);
         struct api_deferred d = deferred(e);
         api_refuse_deferred(&w->api, &d, &f, (struct str){0});
