@@ -29,8 +29,9 @@ static bool origin_split(struct str url, bool *ret_secure, struct str *ret_host)
 static struct str without_port(struct str host)
 {
     if (host.size > 0 && host.bytes[0] == '[') {
-        size_t end = str_find(host, ']');
-        return end == host.size ? host : str_of(host.bytes, end + 1);
+        size_t end = str_find(host, ']') + 1;
+        bool is_whole = end >= host.size || host.bytes[end] != ':';
+        return is_whole ? host : str_of(host.bytes, end); /* "[::1]x" is no loopback */
     }
     return str_of(host.bytes, str_find(host, ':'));
 }
@@ -38,6 +39,7 @@ static struct str without_port(struct str host)
 /* The host without the port that the scheme has anyway. */
 static struct str without_default_port(struct str host, bool is_secure)
 {
+    if (str_is_empty(host)) return host; /* HTTP/1.0 has no Host */
     struct str name = without_port(host), port = str_skip(host, name.size);
     return str_equal(port, is_secure ? STR(":443") : STR(":80")) ? name : host;
 }
