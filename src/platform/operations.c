@@ -77,6 +77,10 @@ static void put_checks(struct checks *c, struct platform *p)
     const char *policies = directory_health(p->watch, &policies_ok);
     if (policies != NULL)
         checks_put(c, METRIC_PLATFORM_CHECK_POLICIES, "policies", policies_ok, policies);
+    char providers[PROVIDER_TROUBLE_TEXT];
+    if (p->providers.oidc != NULL)
+        checks_put(c, METRIC_PLATFORM_CHECK_PROVIDERS, "providers",
+                   !providers_trouble(p, providers), providers);
     checks_put(c, METRIC_PLATFORM_CHECK_SET, "set", p->set_trouble.text[0] == '\0',
                p->set_trouble.text);
     struct fault f;

@@ -1,5 +1,7 @@
 #include "platform/providers.h"
 
+#include <stdio.h>
+
 #include "base/check.h"
 #include "base/time.h"
 #include "platform/platform.h"
@@ -199,6 +201,21 @@ bool bearer_assert(struct platform *p, const struct http_exchange *x, struct buf
 }
 
 /* ---- /healthz ---- */
+
+bool providers_trouble(struct platform *p, char to[PROVIDER_TROUBLE_TEXT])
+{
+    struct oidc *o = p->providers.oidc;
+    for (size_t i = 0; i < oidc_count(o); i++) {
+        struct oidc_status s;
+        oidc_status_of(o, i, &s);
+        if (s.error[0] == '\0') continue;
+        snprintf(to, PROVIDER_TROUBLE_TEXT, "%s: %s; %s", s.name, s.error,
+                 s.is_usable ? "its tokens are verified with the keys that were fetched before"
+                             : "its tokens are refused, and so are sign-ins with it");
+        return true;
+    }
+    return false;
+}
 
 void providers_put(struct buf *out, struct platform *p)
 {

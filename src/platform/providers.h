@@ -57,6 +57,9 @@ enum provider_step bearer_admit(struct platform *p, struct http_exchange *x, uin
  * no room. */
 bool bearer_assert(struct platform *p, const struct http_exchange *x, struct buf *out);
 
+/* The text for /healthz about the first provider whose last fetch failed; false: there is none. */
+enum { PROVIDER_TROUBLE_TEXT = 400 };
+bool providers_trouble(struct platform *p, char to[PROVIDER_TROUBLE_TEXT]);
 /* ,"providers":[…] for /healthz. */
 void providers_put(struct buf *out, struct platform *p);
 

@@ -45,7 +45,9 @@ class Scene:
 
     def health(self):
         with Wire(self.stack.platform.address) as wire:
-            (told,) = wire.get("/healthz").json["providers"]
+            document = wire.get("/healthz").json
+        (told,) = document["providers"]
+        assert (document["checks"]["providers"] == "ok") == (not told["error"]), document
         return told
 
 
