@@ -46,6 +46,7 @@ struct publisher {
     struct transport *transport;
     struct metrics_sheet *sheet;
     char node[LIMIT_ID_CHARACTERS + 1];
+    uint64_t poll_ms;
     pthread_t thread;
 
     /* The thread's own. */
@@ -181,7 +182,7 @@ void publish_status(const struct publisher *p, struct publish_status *ret)
     pthread_mutex_unlock(&unlocked->lock);
     if (undelivered_ms > ret->silent_ms) {
         ret->silent_ms = undelivered_ms;
-        if (undelivered_ms > PUBLISH_POLL_MS && ret->text[0] == '\0')
+        if (undelivered_ms > p->poll_ms && ret->text[0] == '\0')
             snprintf(
                 ret->text, sizeof ret->text,
                 "no broker has acknowledged a record for %llu s; they wait in the journal%s%.230s",
@@ -222,7 +223,7 @@ static void in_step(struct publisher *p)
     journal_confirm(p->journal, p->positions.confirmed);
     set_gauges(p);
     bool waits = is_relayed(p) && p->positions.confirmed + 1 < p->positions.next;
-    p->poll_due_ms = monotonic_ms() + (waits ? PUBLISH_RELAY_POLL_MS : PUBLISH_POLL_MS);
+    p->poll_due_ms = monotonic_ms() + (waits ? PUBLISH_RELAY_POLL_MS : p->poll_ms);
     p->quiet_finds = 0;
     if (!p->send_fails && (had_trouble || before == PUBLISH_FINDING))
         log_text(LOG_INFO, "publishing", "in step with the platform from seq %llu on",
@@ -265,7 +266,7 @@ static void alarm_raise(struct publisher *p, enum publish_state state, const cha
     if (is_new)
         log_line(LOG_ERROR, "publish_alarm", "state", publish_state_name(state), "text", text,
                  NULL);
-    rest(p, PUBLISH_POLL_MS);
+    rest(p, p->poll_ms);
 }
 
 /* ---- the handling of news ---- */
@@ -680,6 +681,7 @@ enum err publish_start(const struct publish_options *options, struct publisher *
     check(p != NULL); /* only at boot */
     *p = (struct publisher){.journal = options->journal,
                             .transport = transport,
+                            .poll_ms = options->poll_ms > 0 ? options->poll_ms : PUBLISH_POLL_MS,
                             .sheet = metrics_sheet_create(),
                             .must_find = true,
                             .batch_bytes = PUBLISH_BATCH_BYTES,

@@ -68,6 +68,7 @@ struct publish_options {
     const struct publish_kafka *kafka;
     /* NULL: HTTP to url. Else taken over, and url and key_file are not read. */
     struct transport *transport;
+    uint64_t poll_ms; /* between requests for positions, and after an alarm; 0: PUBLISH_POLL_MS */
 };
 
 /* Makes the transport of publish_start() from the options' addresses, keys and certificates, for

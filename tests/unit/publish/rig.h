@@ -13,7 +13,7 @@
 #include "pipeline/publish/publish.h"
 #include "pipeline/publish/transport.h"
 
-enum { FAKE_RECORDS = 4096, PATIENCE_S = 120, DRAIN_MS = 120000 };
+enum { FAKE_RECORDS = 4096, PATIENCE_S = 120, DRAIN_MS = 120000, QUICK_POLL_MS = 20 };
 
 struct fake { /* a platform with one stream; all under `lock` */
     struct transport door;
@@ -158,6 +158,7 @@ struct rig {
     pthread_mutex_t lock;
     struct publisher *publisher; /* under `lock`: the journal rings while it ends */
     struct fake *platform;
+    uint64_t poll_ms; /* of the publisher; 0: the usual */
 };
 
 static inline void rig_ring_durable(void *context)
@@ -258,8 +259,10 @@ static inline void rig_append(struct rig *r, uint64_t first, unsigned count, siz
 
 static inline void rig_publish(struct rig *r)
 {
-    struct publish_options options = {
-        .journal = r->journal, .node = "n1", .transport = &r->platform->door};
+    struct publish_options options = {.journal = r->journal,
+                                      .node = "n1",
+                                      .transport = &r->platform->door,
+                                      .poll_ms = r->poll_ms};
     struct publisher *p;
     struct fault f;
     if (publish_start(&options, &p, &f) != ERR_OK) abort();

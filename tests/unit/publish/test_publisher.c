@@ -146,6 +146,7 @@ static void an_alarm_ends_by_itself_when_its_cause_does(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
+    r->poll_ms = QUICK_POLL_MS;
     rig_append(r, 1, 5, 0);
     r->platform->next_seq = 100;
     rig_publish(r);
@@ -200,6 +201,7 @@ static void a_platform_that_wants_what_is_not_kept_raises_one_alarm(void **state
 {
     (void)state;
     struct rig *r = rig_create();
+    r->poll_ms = QUICK_POLL_MS;
     struct journal_totals kept;
     rig_publish(r);
     rig_append(r, 1, 100, 30000);
@@ -477,7 +479,8 @@ static void relay_publish(struct rig *r, struct relay *y)
     *y = (struct relay){.platform = r->platform, .delivered = 1, .end = 1};
     y->door =
         (struct transport){y, relay_find, relay_send, relay_interrupt, fake_destroy, relay_settle};
-    struct publish_options options = {.journal = r->journal, .node = "n1", .transport = &y->door};
+    struct publish_options options = {
+        .journal = r->journal, .node = "n1", .transport = &y->door, .poll_ms = r->poll_ms};
     struct publisher *p;
     struct fault f;
     if (publish_start(&options, &p, &f) != ERR_OK) abort();
@@ -772,6 +775,7 @@ static void an_alarm_about_the_relay_stays_until_it_takes_records(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
+    r->poll_ms = QUICK_POLL_MS;
     struct relay y;
     relay_publish(r, &y);
     pthread_mutex_lock(&r->platform->lock);
