@@ -22,7 +22,7 @@
 
 enum {
     TAKE_MS = 100,
-    AGAIN_MS = 1000, /* delay before a failed partition is started again */
+    AGAIN_MS = 1000,
     /* and the time after which it counts as healthy, unless something of it is stored */
     STUCK_MS = 30000,
     LOOK_MS = 10000,           /* how often the topic's partitions are counted */
@@ -48,6 +48,7 @@ struct consumer {
     struct message_source *source;
     struct message_intake intake;
     char *topic;
+    uint64_t again_ms;
     struct lease lease;
     struct reading readings[LEASE_PARTITIONS_MAX];
     struct message messages[CONSUME_MESSAGES_MAX];
@@ -210,7 +211,7 @@ static void start_reading(struct consumer *c, uint32_t partition)
         lost(c, partition, &f);
         return;
     }
-    r->again_ms = monotonic_ms() + AGAIN_MS;
+    r->again_ms = monotonic_ms() + c->again_ms;
     failed(c, f.text);
 }
 
@@ -234,7 +235,7 @@ static void count_partitions(struct consumer *c)
     uint64_t now = monotonic_ms();
     if (now < c->look_due_ms) return;
     enum err err = c->source->partitions(c->source->state, &count, &f);
-    c->look_due_ms = now + (err == ERR_OK ? LOOK_MS : AGAIN_MS);
+    c->look_due_ms = now + (err == ERR_OK ? LOOK_MS : c->again_ms);
     c->topic_is_there = err == ERR_OK;
     if (err != ERR_OK) {
         failed(c, f.text);
@@ -282,7 +283,7 @@ static void in_trouble(struct consumer *c, const struct message *m)
              c->topic, (unsigned long long)next, m->why);
     r->next = next;
     r->stuck_until_ms = monotonic_ms() + STUCK_MS;
-    r->again_ms = monotonic_ms() + AGAIN_MS;
+    r->again_ms = monotonic_ms() + c->again_ms;
     c->look_due_ms = 0;
     failed(c, text);
 }
@@ -430,6 +431,7 @@ enum err consumer_start(const struct consumer_options *o, struct consumer **ret,
     hex_write(me, random, sizeof random);
     lease_init(&c->lease, me);
     c->source = o->source;
+    c->again_ms = o->again_ms > 0 ? o->again_ms : AGAIN_MS;
     c->topic = strdup(o->topic);
     check(c->topic != NULL);
     pthread_mutex_init(&c->lock, NULL);

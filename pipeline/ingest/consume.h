@@ -69,6 +69,7 @@ struct consumer_options { /* texts are copied */
     const char *store;
     const char *topic;
     struct message_source *source; /* consumer_start() takes it, even if the start fails */
+    uint64_t again_ms; /* delay before a failed partition is started again; 0: a second */
 };
 
 struct consumer_status {

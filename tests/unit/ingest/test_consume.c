@@ -144,7 +144,8 @@ static void put_records(struct fake *k, uint64_t first_seq, unsigned count)
 static struct consumer *begin(struct rig *r, struct fake *k)
 {
     struct consumer *c;
-    const struct consumer_options o = {.store = r->path, .topic = "t", .source = &k->door};
+    const struct consumer_options o = {
+        .store = r->path, .topic = "t", .source = &k->door, .again_ms = 50};
     if (consumer_start(&o, &c, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
     return c;
 }
