@@ -43,7 +43,7 @@ struct state_follower {
     struct journal *journal;
     struct disk *disk;
     char node[65];
-    uint64_t snapshot_bytes, snapshot_ms;
+    uint64_t snapshot_bytes, snapshot_ms, tick_ms, probe_ms;
     struct metrics_sheet *sheet;
     void (*lost_ownership)(void *context);
     void *context;
@@ -388,7 +388,7 @@ static void connect_mirror(struct state_follower *k)
     enum err err = mirror_connect(k->mirror, &f);
     if (err == ERR_OK) {
         k->may_follow = true;
-        k->probe_due_ms = monotonic_ms() + PROBE_MS;
+        k->probe_due_ms = monotonic_ms() + k->probe_ms;
         (void)settle_claim(k);
         if (!k->writes_fail && mirror_state(k->mirror) == MIRROR_REPAIRING)
             tell_redis(
@@ -468,7 +468,7 @@ static void look_after(struct state_follower *k)
         k->wants_mark = false;
         err = mirror_mark(k->mirror, &f);
     } else if (monotonic_ms() >= k->probe_due_ms) {
-        k->probe_due_ms = monotonic_ms() + PROBE_MS;
+        k->probe_due_ms = monotonic_ms() + k->probe_ms;
         err = mirror_probe(k->mirror, &f);
     }
     if (err != ERR_OK) mirror_failed(k, &f);
@@ -514,7 +514,8 @@ static void ticked(struct loop_timer *t)
 {
     struct state_follower *k = link_owner(t, struct state_follower, tick);
     hurry_if_stopping(k);
-    loop_timer_start(k->loop, &k->tick, atomic_load(&k->stopping) ? COMPANY_MS : TICK_MS, ticked);
+    loop_timer_start(k->loop, &k->tick, atomic_load(&k->stopping) ? COMPANY_MS : k->tick_ms,
+                     ticked);
 }
 
 /* Something to do at once, or a sleep. */
@@ -573,7 +574,7 @@ static void *run(void *context)
 {
     struct state_follower *k = context;
     k->may_connect = true;
-    loop_timer_start(k->loop, &k->tick, TICK_MS, ticked);
+    loop_timer_start(k->loop, &k->tick, k->tick_ms, ticked);
     while (!atomic_load(&k->stopping)) {
         replay_end(k);
         step_mirror(k); /* it may want a replay */
@@ -663,6 +664,8 @@ enum err state_follower_start(const struct state_follower_options *o, struct sta
     snprintf(k->node, sizeof k->node, "%s", o->node);
     k->snapshot_bytes = o->snapshot_bytes;
     k->snapshot_ms = o->snapshot_ms;
+    k->tick_ms = o->tick_ms > 0 ? o->tick_ms : TICK_MS;
+    k->probe_ms = o->probe_ms > 0 ? o->probe_ms : PROBE_MS;
     k->sheet = o->sheet;
     k->lost_ownership = o->lost_ownership;
     k->context = o->context;

@@ -37,6 +37,8 @@ struct state_follower_options {
      * wake. */
     void (*lost_ownership)(void *context);
     void *context;
+    /* between two looks at the clock, and between two probes of Redis; 0: one second, five */
+    uint64_t tick_ms, probe_ms;
 };
 
 /* Holds the journal (journal_hold) from here on. ERR_EXISTS: another engine was faster;

@@ -29,6 +29,7 @@
 #include "shards/slot.h"
 
 enum { SCENE_SEGMENT = 1 << 20, SCENE_PATH = 64 };
+enum { QUICK_TICK_MS = 50, QUICK_PROBE_MS = 200 }; /* of the state follower */
 
 /* ---- directories ---- */
 

@@ -154,7 +154,9 @@ static inline enum err start_state_follower(struct scene *s, struct server *r, c
                                        .redis_reached = reached,
                                        .sheet = s->sheet,
                                        .lost_ownership = scene_lost,
-                                       .context = s};
+                                       .context = s,
+                                       .tick_ms = QUICK_TICK_MS,
+                                       .probe_ms = QUICK_PROBE_MS};
     struct state_follower *keep;
     enum err err = state_follower_start(&o, &keep, f);
     if (err == ERR_OK) scene_set_keep(s, keep);

@@ -18,7 +18,8 @@ static struct state_follower_options options_of(struct scene *s)
                                                      .timeout_ms = 1000},
                                            .sheet = s->sheet,
                                            .lost_ownership = scene_lost,
-                                           .context = s};
+                                           .context = s,
+                                           .tick_ms = QUICK_TICK_MS};
 }
 
 static void keep_begin(struct scene *s, struct state_follower_options o)
@@ -42,6 +43,13 @@ static void nap(uint64_t *begun_ns)
     struct timespec t = {.tv_nsec = 5000000};
     if (*begun_ns == 0) *begun_ns = world_monotonic_ns();
     assert_true(world_monotonic_ns() - *begun_ns < UINT64_C(120000000000));
+    nanosleep(&t, NULL);
+}
+
+/* Lets the state follower look at the clock at least once. */
+static void a_tick(void)
+{
+    struct timespec t = {.tv_nsec = 3 * QUICK_TICK_MS * 1000000};
     nanosleep(&t, NULL);
 }
 
@@ -157,9 +165,8 @@ static bool a_snapshot_that_took_long_was_alone(void)
     while (newest_snapshot(s) == 0) nap(&begun_ns);
     uint64_t made_ns = world_monotonic_ns();
     for (unsigned i = 0; i < 4; i++) { /* each a tick of the thread, at least, with something new */
-        struct timespec t = {.tv_sec = 1};
         scene_play(s, 10);
-        nanosleep(&t, NULL);
+        a_tick();
     }
     uint64_t made = metrics_total(METRIC_SNAPSHOTS) - before;
     bool is_within = world_monotonic_ns() - made_ns < UINT64_C(7000000000);
@@ -188,8 +195,7 @@ static void no_snapshot_is_made_where_nothing_changed(void **state)
     while (newest_snapshot(s) == 0) nap(&begun_ns);
     uint64_t made = metrics_total(METRIC_SNAPSHOTS);
     for (unsigned i = 0; i < 3; i++) { /* each a tick of the thread, at least */
-        struct timespec t = {.tv_sec = 1};
-        nanosleep(&t, NULL);
+        a_tick();
     }
     assert_int_equal(metrics_total(METRIC_SNAPSHOTS), made);
     scene_destroy(s);
