@@ -296,6 +296,44 @@ static void a_leader_that_most_peers_miss_ends_after_a_while(void **state)
     fleet_fini(&r.fleet);
 }
 
+static void the_slowest_reactor_decides_what_is_applied(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin(&r);
+    r.fleet.options.reactors = 2;
+    struct entry e;
+    for (int i = 0; i < 3; i++) { /* closed, and two open ones */
+        assert_int_equal(turn(&r, FLEET_HEARTBEAT_MS), FLEET_HEARTBEAT);
+        fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+        read_all(&r); /* and the first reactor turns */
+    }
+    assert_int_equal(entry_read(r.log[2], &r.fleet.options.key, r.fleet.hasher, &e), ENTRY_GOOD);
+    assert_int_equal(e.heartbeat.applied, 0);
+    assert_false(fleet_admits(&r.fleet, r.now_ms));
+    fleet_applied(&r.fleet, 1, 3);
+    assert_true(fleet_admits(&r.fleet, r.now_ms));
+    fleet_fini(&r.fleet);
+}
+
+static void each_heartbeat_has_a_nonce_of_its_own(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin(&r);
+    uint64_t nonces[3];
+    for (unsigned i = 0; i < 3; i++) {
+        struct entry e;
+        assert_int_equal(turn(&r, FLEET_HEARTBEAT_MS), FLEET_HEARTBEAT);
+        fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+        assert_int_equal(entry_read(r.log[i], &r.fleet.options.key, r.fleet.hasher, &e),
+                         ENTRY_GOOD);
+        nonces[i] = e.nonce;
+    }
+    assert_true(nonces[0] != nonces[1] && nonces[1] != nonces[2]);
+    fleet_fini(&r.fleet);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +348,8 @@ int main(void)
         cmocka_unit_test(an_engine_whose_reading_ended_admits_no_agent_and_does_not_stand),
         cmocka_unit_test(a_leader_whose_clock_is_off_ends),
         cmocka_unit_test(a_leader_that_most_peers_miss_ends_after_a_while),
+        cmocka_unit_test(the_slowest_reactor_decides_what_is_applied),
+        cmocka_unit_test(each_heartbeat_has_a_nonce_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
