@@ -573,6 +573,8 @@ static const struct bug {
     {"closed_opened_early", 1},
     {"left_before_last", 810},
     {"relay_relayed", 1},
+    {"late_heartbeat_taken", 1640},
+    {"history_unchecked", 4665},
 };
 
 /* In a process of its own: it ends at the first failure. */
