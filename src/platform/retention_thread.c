@@ -78,6 +78,8 @@ static enum err forget_keys(struct retention_thread *k, struct fault *f)
     if (now_ms < k->next_key_look_ms) return ERR_OK;
     k->next_key_look_ms = now_ms + KEY_LOOK_MS;
     enum err err = retention_forget_keys(k->store, world_now_ms(), &forgotten, f);
+    if (err == ERR_SET_REFUSED)
+        return ERR_OK; /* the check `set` has it; old events go all the same */
     if (err != ERR_OK) return err;
     if (forgotten > 0)
         log_text(LOG_INFO, "keys_forgotten", "%llu keys that ended more than %d days ago",

@@ -323,13 +323,14 @@ static void watch(struct db_thread *w)
     struct revision now;
     struct fault f;
     uint64_t lost;
-    if (store_settle_history(w->store, &lost, &f) != ERR_OK) return;
+    enum err err = store_settle_history(w->store, &lost, &f);
+    if (err != ERR_OK && err != ERR_SET_REFUSED) return; /* the look below finds out why */
     if (lost > 0) work->lost_revision = lost;
     if (store_revision(w->store, &now, &f) != ERR_OK) return;
     bool is_news = now.number != work->revision_seen || work->lost_revision != 0;
     if (!is_due(work, &now) && (!is_news || work->is_refused)) return;
     struct job *j = job_create(work->platform, NULL, NULL);
-    enum err err = set_compare(w->store, &j->set_trouble);
+    err = set_compare(w->store, &j->set_trouble);
     j->is_set_checked = err == ERR_OK;
     if (err == ERR_OK && (is_news || work->is_refused)) read_keys(j, w->store);
     if (err == ERR_OK || err == ERR_SET_REFUSED) {

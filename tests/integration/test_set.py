@@ -114,6 +114,8 @@ ATTACKS = {  # what is done: SQL ({bot}, {gone}: ids), and the row that is named
                                    "policy_versions.name WHEN 'stop' THEN 'also' ELSE 'stop' END) WHERE version = 2 AND name IN ('stop', 'also')",
                                    "policy also of tenant default was changed; policy stop of tenant default was changed"),
     "the MAC is removed": ("UPDATE store SET set_mac = ''", "are not adopted"),
+    "an older one is claimed to be adopted": ("UPDATE store SET adopted_at = adopted_at + 1, revision = revision - 2; DELETE FROM revisions WHERE number > "
+                                              "(SELECT revision FROM store)", "set_rows or store does not fit"),
     "a later adoption is claimed": ("UPDATE store SET adopted_at = adopted_at + 1", "set_rows or store does not fit"),
 }
 
