@@ -300,7 +300,7 @@ class Earlier:
         self.stack.engine.start(ready=False)
         eventually(self.stack.engine.is_listening, "it listens")
         shown = self.stack.set("show", check=False)
-        assert shown.returncode != 0 and "are not adopted" in shown.stderr and " added " in shown.stdout, shown
+        assert shown.returncode != 0 and "are not adopted" in shown.stderr and "added " in shown.stdout, shown
         assert not self.stack.engine.is_ready()
         self.stack.trace(self.story["published"][0])
         self.stack.set("adopt")
