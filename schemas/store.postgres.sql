@@ -304,14 +304,24 @@ CREATE INDEX notices_review ON notices (review_id, channel, record_id);
 CREATE TABLE sessions (
     hash text COLLATE "C" PRIMARY KEY,    -- SHA-256 of the cookie's value, hex; the value is nowhere
     id text COLLATE "C" NOT NULL UNIQUE,  -- ses_…
-    key_id text COLLATE "C" NOT NULL,     -- of the API key that was shown at the sign-in
+    key_id text COLLATE "C" NOT NULL,     -- of the API key that was shown at the sign-in; '': none
     tenant_id text COLLATE "C" NOT NULL,  -- or *
     person text COLLATE "C" NOT NULL,
-    proof text COLLATE "C" NOT NULL,      -- key
+    proof text COLLATE "C" NOT NULL,      -- key, oidc
     client_address text COLLATE "C" NOT NULL, -- where the sign-in came from
     created_at bigint NOT NULL,
     seen_at bigint NOT NULL,              -- its last use; at most half a minute behind
-    expires_at bigint NOT NULL            -- in any case
+    expires_at bigint NOT NULL,           -- in any case
+    provider text COLLATE "C" NOT NULL DEFAULT '', -- of oidc: its name in the configuration; else ''
+    subject text COLLATE "C" NOT NULL DEFAULT '', -- of oidc: the person's name at the provider (sub); else ''
+    roles bigint NOT NULL DEFAULT 0,      -- of oidc: the roles of the API, as bits; else 0
+    claims text COLLATE "C" NOT NULL DEFAULT '[]' -- of oidc: the configured claims, [["groups", "finance"]]
+);
+
+-- Sign-ins at an identity provider that were completed. Each may be completed once.
+CREATE TABLE sign_ins (
+    hash text COLLATE "C" PRIMARY KEY,    -- SHA-256 of the sign-in's state, hex
+    ends_at bigint NOT NULL               -- when it may be forgotten
 );
 
 -- Every text of a policy there ever was; never changed, never deleted.

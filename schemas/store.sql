@@ -277,14 +277,24 @@ CREATE INDEX notices_review ON notices (review_id, channel, record_id);
 CREATE TABLE sessions (
     hash TEXT PRIMARY KEY,         -- SHA-256 of the cookie's value, hex; the value is nowhere
     id TEXT NOT NULL UNIQUE,       -- ses_…
-    key_id TEXT NOT NULL,          -- of the API key that was shown at the sign-in
+    key_id TEXT NOT NULL,          -- of the API key that was shown at the sign-in; '': none
     tenant_id TEXT NOT NULL,       -- or *
     person TEXT NOT NULL,
-    proof TEXT NOT NULL,           -- key
+    proof TEXT NOT NULL,           -- key, oidc
     client_address TEXT NOT NULL,  -- where the sign-in came from
     created_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL,      -- its last use; at most half a minute behind
-    expires_at INTEGER NOT NULL    -- in any case
+    expires_at INTEGER NOT NULL,   -- in any case
+    provider TEXT NOT NULL DEFAULT '', -- of oidc: its name in the configuration; else ''
+    subject TEXT NOT NULL DEFAULT '',  -- of oidc: the person's name at the provider (sub); else ''
+    roles INTEGER NOT NULL DEFAULT 0,  -- of oidc: the roles of the API, as bits; else 0
+    claims TEXT NOT NULL DEFAULT '[]'  -- of oidc: the configured claims, [["groups", "finance"]]
+) WITHOUT ROWID;
+
+-- Sign-ins at an identity provider that were completed. Each may be completed once.
+CREATE TABLE sign_ins (
+    hash TEXT PRIMARY KEY,         -- SHA-256 of the sign-in's state, hex
+    ends_at INTEGER NOT NULL       -- when it may be forgotten
 ) WITHOUT ROWID;
 
 -- Policy documents as they stand; the text is in policy_versions.

@@ -78,6 +78,11 @@ void refused_note_ended(struct refused *r, struct id key, const struct client_ad
     note(r, &key, false, client, err, 1);
 }
 
+void refused_note_other(struct refused *r, const struct client_address *client, enum err err)
+{
+    note(r, NULL, false, client, err, 1);
+}
+
 void refused_note_token(struct refused *r, const struct token_claims *t,
                         const struct client_address *client, enum err err)
 {

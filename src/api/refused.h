@@ -38,6 +38,8 @@ void refused_note(struct refused *r, const struct http_exchange *x, const struct
 /* A refusal of a key that was valid when it was shown, and has ended since. */
 void refused_note_ended(struct refused *r, struct id key, const struct client_address *client,
                         enum err err);
+/* A refusal of something that is no credential, such as a sign-in. */
+void refused_note_other(struct refused *r, const struct client_address *client, enum err err);
 void refused_note_token(struct refused *r, const struct token_claims *t,
                         const struct client_address *client, enum err err);
 /* The last source is recorded. */

@@ -51,6 +51,7 @@ enum {
     LIMIT_OIDC_UNKNOWN_KEY_SECONDS = 10,   /* between two fetches because of an unknown `kid` */
     LIMIT_OIDC_SKEW_SECONDS = 60,          /* by which clocks of provider and platform may differ */
     LIMIT_OIDC_EXCHANGES = 64,             /* codes that are exchanged at a time */
+    LIMIT_SIGN_IN_SECONDS = 600,           /* from its start to the provider's answer */
     LIMIT_OIDC_BEARERS = 1024,             /* bearer tokens that are known to be valid */
     LIMIT_BUNDLE_WAITS = 1024, /* engines that wait for the next bundle at one platform */
     LIMIT_KEY_OVERLAP_DAYS = 30,

@@ -157,10 +157,33 @@ static void put_nothing(struct http_connection *c)
         connection_break(c);
 }
 
+static bool has_header(const struct http_reply *r, struct str name)
+{
+    for (size_t i = 0; i < r->header_count; i++)
+        if (str_equal_ignoring_case(r->headers[i].name, name)) return true;
+    return false;
+}
+
+/* The reply with the headers of all replies. */
+static const struct http_reply *complete(const struct http_service *s, const struct http_reply *r,
+                                         struct http_reply *room)
+{
+    if (s->header_count == 0) return r;
+    *room = *r;
+    for (size_t i = 0; i < s->header_count; i++) {
+        if (has_header(r, s->headers[i].name)) continue;
+        check(room->header_count < HTTP_REPLY_HEADERS_MAX);
+        room->headers[room->header_count++] = s->headers[i];
+    }
+    return room;
+}
+
 /* False: the reply could not be put, and the connection is broken. */
 static bool put_reply(struct http_connection *c, const struct http_reply *r, bool last)
 {
     struct http_server *s = c->server;
+    struct http_reply room;
+    r = complete(&s->service, r, &room);
     char *to = output_room(&c->out, &s->pool, reply_bytes_max(r));
     if (to == NULL) {
         put_nothing(c);

@@ -15,6 +15,8 @@ static struct str status_line(int status)
         STATUS(201, "Created");
         STATUS(202, "Accepted");
         STATUS(204, "No Content");
+        STATUS(302, "Found");
+        STATUS(303, "See Other");
         STATUS(304, "Not Modified");
         STATUS(400, "Bad Request");
         STATUS(401, "Unauthorized");

@@ -38,7 +38,7 @@ enum http_method {
     HTTP_METHODS
 };
 
-enum { HTTP_PARAMS_MAX = 4, HTTP_REPLY_HEADERS_MAX = 12 };
+enum { HTTP_PARAMS_MAX = 4, HTTP_REPLY_HEADERS_MAX = 16 };
 
 enum http_body {
     HTTP_BODY_NONE,
@@ -70,6 +70,9 @@ struct http_service {
     const struct http_route *routes;
     size_t route_count;
     void *context;
+    /* Of every reply that has no header of the same name. They outlive the server. */
+    const struct http_header *headers;
+    size_t header_count;
     /* Optional. Called with the head of a request whose body has not wholly arrived, before it
      * is read (and before 100 Continue is sent). It may reply (for example 401): then the body
      * is not read and the connection closes. It must not defer. True: the sender of the body has

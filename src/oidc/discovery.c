@@ -90,5 +90,7 @@ enum err discovery_read(struct str text, const struct oidc_settings *s, struct a
     if (err == ERR_OK) err = read_url(s, d, "jwks_uri", ret->keys, f);
     if (err == ERR_OK && json_get(d, STR("end_session_endpoint")) != NULL)
         err = read_url(s, d, "end_session_endpoint", ret->end_session, f);
+    const struct json *names = json_get(d, STR("authorization_response_iss_parameter_supported"));
+    ret->names_issuer = names != NULL && names->type == JSON_TRUE;
     return err == ERR_OK ? check_offers(s, d, f) : err;
 }

@@ -10,6 +10,7 @@ struct discovery {
     char token[OIDC_URL_MAX + 1];
     char keys[OIDC_URL_MAX + 1];
     char end_session[OIDC_URL_MAX + 1]; /* "": none */
+    bool names_issuer; /* authorization_response_iss_parameter_supported (RFC 9207, 3) */
 };
 
 /* Its issuer must be that of the settings, byte for byte, and its addresses https:// (or as

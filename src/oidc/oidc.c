@@ -375,6 +375,7 @@ enum err oidc_endpoints(struct oidc *o, size_t provider, struct oidc_endpoints *
     if (err != ERR_OK) return err;
     memcpy(ret->authorization, d->discovery.authorization, sizeof ret->authorization);
     memcpy(ret->end_session, d->discovery.end_session, sizeof ret->end_session);
+    ret->names_issuer = d->discovery.names_issuer;
     documents_release(d);
     return ERR_OK;
 }

@@ -62,6 +62,7 @@ size_t oidc_find(const struct oidc *o, struct str name);
 struct oidc_endpoints {
     char authorization[OIDC_URL_MAX + 1];
     char end_session[OIDC_URL_MAX + 1]; /* "": the provider has none */
+    bool names_issuer;                  /* its answers have the parameter `iss` (RFC 9207) */
 };
 /* ERR_PROVIDER_UNAVAILABLE: its document or its keys could not be fetched, or are too old; the text
  * names the reason. *ret_may_change: a fetch is under way, after which `changed` is called. */

@@ -21,6 +21,11 @@ static void send(struct job *j, struct http_reply *r)
         add_header(r, STR("Set-Cookie"), j->cookie);
         add_header(r, STR("Cache-Control"), STR("no-store"));
     }
+    if (!str_is_absent(j->location)) {
+        add_header(r, STR("Location"), j->location);
+        if (str_is_absent(j->cookie)) add_header(r, STR("Cache-Control"), STR("no-store"));
+    }
+    if (!str_is_absent(j->flow_cookie)) add_header(r, STR("Set-Cookie"), j->flow_cookie);
     if (r->status == 401) add_header(r, STR("WWW-Authenticate"), STR("Bearer"));
     if (r->status == 503) add_header(r, STR("Retry-After"), STR("1"));
     api_count_reply(&p->api, r->status);

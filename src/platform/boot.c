@@ -7,6 +7,7 @@
  * The store is opened once before the threads start. So a store that cannot be used ends the boot
  * with its own error text. */
 #include "platform/platform.h"
+#include "platform/relying_party.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,14 +103,28 @@ static void make_api(struct platform *p)
     metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);
 }
 
+/* Of every answer, because a browser may be asked to show any of them. The console's page has a policy
+ * of its own (console.c). The last one is for https only (RFC 6797, 7.2). */
+static const struct http_header browser_headers[] = {
+    {STR("X-Content-Type-Options"), STR("nosniff")},
+    {STR("Referrer-Policy"), STR("no-referrer")},
+    {STR("Content-Security-Policy"),
+     STR("default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")},
+    {STR("Strict-Transport-Security"), STR("max-age=31536000; includeSubDomains")},
+};
+
 static void make_server(struct platform *p)
 {
     const struct config *c = p->config;
+    enum { HEADERS = sizeof browser_headers / sizeof *browser_headers };
+    bool is_encrypted = browser_is_secure(c->public_url) || c->listen_tls[0] != '\0';
     if (c->console) p->console = console_create(&p->api);
     routes_make(p);
     const struct http_service service = {.routes = p->routes,
                                          .route_count = p->route_count,
                                          .context = p,
+                                         .headers = browser_headers,
+                                         .header_count = is_encrypted ? HEADERS : HEADERS - 1,
                                          .admit = route_admit,
                                          .handle = route_handle,
                                          .refuse = route_refuse};
@@ -168,6 +183,7 @@ static enum err boot(struct platform *p, struct fault *f)
     if (err != ERR_OK) return err;
     p->assertion_key = assertion_key(&p->pepper);
     p->csrf_key = pepper_derive(&p->pepper, STR("writ csrf tokens of sessions 1"));
+    p->flow_key = pepper_derive(&p->pepper, STR("writ sign-ins by identity providers 1"));
     make_api(p);
     make_server(p);
     err = start_consuming(p, f);
@@ -177,6 +193,7 @@ static enum err boot(struct platform *p, struct fault *f)
         err = retention_thread_create(c, &p->history, &p->pepper, &p->retention_thread, f);
     if (err == ERR_OK) err = notify_start(p, f);
     if (err == ERR_OK) err = providers_start(p, f);
+    if (err == ERR_OK) relying_party_tell(p);
     if (err == ERR_OK) err = directory_create(p, &p->watch, f);
     return err == ERR_OK ? listeners_start(&p->listeners, p->loop, accepted, p, f) : err;
 }
@@ -292,6 +309,7 @@ void platform_destroy(struct platform *p)
     memory_wipe(&p->pepper, sizeof p->pepper);
     memory_wipe(&p->assertion_key, sizeof p->assertion_key);
     memory_wipe(&p->csrf_key, sizeof p->csrf_key);
+    memory_wipe(&p->flow_key, sizeof p->flow_key);
     free(p->routes);
     free(p);
 }

@@ -5,6 +5,8 @@
 
 #define COOKIE_SECURE "__Host-writ"
 #define COOKIE_LOOPBACK "writ-session"
+#define FLOW_SECURE "__Host-writ-flow"
+#define FLOW_LOOPBACK "writ-flow"
 
 /* ---- origins ---- */
 
@@ -188,6 +190,31 @@ struct str browser_set_cookie(bool is_secure, struct str secret, char to[SET_COO
                         removes ? "" : secret.bytes, is_secure ? "; Secure" : "",
                         removes ? "; Max-Age=0" : "");
     return str_of(to, (size_t)size);
+}
+
+struct str browser_flow_cookie(const struct http_exchange *x, bool is_secure)
+{
+    struct str value = {0};
+    struct str name = str_from(is_secure ? FLOW_SECURE : FLOW_LOOPBACK);
+    return count_named(x, name, &value) == 1 ? value : (struct str){0};
+}
+
+struct str browser_set_flow_cookie(bool is_secure, struct str value, unsigned seconds,
+                                   char to[SET_COOKIE_TEXT])
+{
+    bool removes = str_is_absent(value);
+    int size =
+        snprintf(to, SET_COOKIE_TEXT, "%s=%.*s; Path=/; HttpOnly; SameSite=Lax%s; Max-Age=%u",
+                 is_secure ? FLOW_SECURE : FLOW_LOOPBACK, (int)value.size,
+                 removes ? "" : value.bytes, is_secure ? "; Secure" : "", removes ? 0 : seconds);
+    return str_of(to, (size_t)size);
+}
+
+bool browser_is_secure(const char *url)
+{
+    bool is_secure = false;
+    struct str host;
+    return origin_split(str_from(url), &is_secure, &host) && is_secure;
 }
 
 /* ---- the token ---- */

@@ -7,7 +7,9 @@
  * out of other sites' requests as well.
  *
  * Over https the cookie is `__Host-writ`: browsers accept it only with Secure, for this host alone.
- * At a loopback host over http it is `writ-session`, without Secure. Pure; any thread. */
+ * At a loopback host over http it is `writ-session`, without Secure. While a person signs in at an
+ * identity provider there is a second cookie (flow.h), `__Host-writ-flow` or `writ-flow`, which is
+ * SameSite=Lax. Pure; any thread. */
 #ifndef PLATFORM_BROWSER_H
 #define PLATFORM_BROWSER_H
 
@@ -16,7 +18,7 @@
 #include "crypto/crypto.h"
 #include "http/server.h"
 
-enum { COOKIE_SECRET_BYTES = 32, COOKIE_SECRET_TEXT = 43, SET_COOKIE_TEXT = 160 };
+enum { COOKIE_SECRET_BYTES = 32, COOKIE_SECRET_TEXT = 43, SET_COOKIE_TEXT = 256 };
 
 /* Whether the request has no credential of its own (Authorization), but the cookie of a session. */
 bool browser_shows_cookie(const struct http_exchange *x, const char *public_url);
@@ -39,6 +41,15 @@ void browser_csrf_token(const struct sha256 *token_key, struct str cookie,
                         char to[COOKIE_SECRET_TEXT]);
 /* The value of Set-Cookie. `secret` absent: one that removes the cookie. */
 struct str browser_set_cookie(bool is_secure, struct str secret, char to[SET_COOKIE_TEXT]);
+
+/* The one cookie of a sign-in under way, at an address of this kind; absent: there is none, or there
+ * are two. */
+struct str browser_flow_cookie(const struct http_exchange *x, bool is_secure);
+/* As browser_set_cookie(); the browser drops it after `seconds`. */
+struct str browser_set_flow_cookie(bool is_secure, struct str value, unsigned seconds,
+                                   char to[SET_COOKIE_TEXT]);
+/* Whether a URL begins with https://. */
+bool browser_is_secure(const char *url);
 
 /* ERR_BAD_VALUE: it is not https://host[:port][/path] or http:// with a loopback host. An empty text
  * is right. */

@@ -112,8 +112,6 @@ static void send(struct console *c, struct http_exchange *x, struct http_reply *
         return;
     }
     add_header(r, "Content-Security-Policy", policy);
-    add_header(r, "X-Content-Type-Options", "nosniff");
-    add_header(r, "Referrer-Policy", "no-referrer");
     add_header(r, "Cross-Origin-Opener-Policy", "same-origin");
     add_header(r, "Cross-Origin-Resource-Policy", "same-origin");
     api_send(c->api, x, r, (struct str){0});

@@ -61,7 +61,7 @@ struct platform {
     struct trusted_proxies proxies;
     struct tls *tls; /* NULL: neither listen.tls nor an https:// address is set */
     struct pepper pepper;
-    struct sha256 assertion_key, csrf_key; /* of the pepper */
+    struct sha256 assertion_key, csrf_key, flow_key; /* of the pepper */
     struct loop *loop;
     struct listeners listeners;
     struct http_server *server;
@@ -175,6 +175,10 @@ void session_get_handle(void *context, struct http_exchange *x);
 void session_end_handle(void *context, struct http_exchange *x);
 void session_end_one_handle(void *context, struct http_exchange *x);
 void session_list_handle(void *context, struct http_exchange *x);
+void session_end_person_handle(void *context, struct http_exchange *x);
+void provider_list_handle(void *context, struct http_exchange *x); /* relying_party.c */
+void sign_in_start_handle(void *context, struct http_exchange *x); /* sign_in.c */
+void sign_in_answer_handle(void *context, struct http_exchange *x);
 void bundle_handle(void *context, struct http_exchange *x); /* follow.c */
 void gap_accept_handle(void *context, struct http_exchange *x);
 void stream_forget_handle(void *context, struct http_exchange *x);

@@ -9,15 +9,16 @@
 #include "base/limits.h"
 #include "platform/browser.h"
 #include "platform/platform.h"
+#include "platform/relying_party.h"
+#include "platform/session_begin.h"
 
 struct session_detail {
-    struct session session; /* the new one, or the caller's own */
+    struct session session; /* the caller's own */
     struct id id;           /* of the one to end */
     struct sha256 ended;
-    struct str client;
+    struct str client, person;
     bool is_secure; /* the cookie's kind */
-    uint64_t idle_ms;
-    char secret[COOKIE_SECRET_TEXT];
+    uint64_t idle_ms, count;
 };
 
 /* ---- the document ---- */
@@ -57,9 +58,10 @@ static void put_document(struct buf *out, const struct session *s, uint32_t role
     put_text(out, "id", str_of(id, ID_TEXT));
     session_put_time(out, "idle_ends_at", s->seen_at + idle_ms);
     buf_put_byte(out, ',');
-    put_text(out, "key_id", str_of(key, ID_TEXT));
+    if (s->proof == PROOF_KEY) put_text(out, "key_id", str_of(key, ID_TEXT));
     put_text(out, "person", str_from(s->person));
     put_text(out, "proof", str_from(proof_name(s->proof)));
+    if (s->proof == PROOF_OIDC) put_text(out, "provider", str_from(s->provider));
     put_roles(out, roles);
     buf_put_literal(out, "\"tenant_id\":");
     json_put_string(out, str_from(s->tenant));
@@ -130,50 +132,19 @@ static enum err choose_person(const struct key *key, const struct json *body, st
     return ERR_OK;
 }
 
-static void make_session(struct platform *p, const struct http_exchange *x, const struct key *key,
-                         struct session_detail *d)
-{
-    uint8_t secret[COOKIE_SECRET_BYTES];
-    char address[CLIENT_ADDRESS_TEXT];
-    struct session *s = &d->session;
-    uint64_t now_ms = world_now_ms();
-    crypto_random(secret, sizeof secret);
-    struct buf text = buf_over(d->secret, sizeof d->secret);
-    base64url_put(&text, secret, sizeof secret);
-    memory_wipe(secret, sizeof secret);
-    s->hash = sha256_once(buf_view(&text));
-    s->id = id_make(now_ms, &p->api.chance);
-    s->key = key->id;
-    s->proof = PROOF_KEY;
-    s->created_at = s->seen_at = now_ms;
-    s->expires_at = now_ms + p->config->session_lifetime_ms;
-    struct str client = client_address_text(&x->client, address);
-    if (str_is_absent(client)) client = STR("unknown");
-    memcpy(s->client, client.bytes, client.size);
-}
-
-static void start_work(struct job *j, struct store *s)
-{
-    const struct session_detail *d = j->detail;
-    j->err = session_store_start(s, &d->session, d->idle_ms, &j->actor, &j->fault);
-    j->wrote_nothing = true; /* no revision */
-}
-
 static void start_done(struct job *j)
 {
     struct platform *p = j->platform;
-    struct session_detail *d = j->detail;
-    const struct key *key = key_table_get(p->keys, d->session.key);
+    struct session_begin *b = j->detail;
+    const struct key *key = key_table_get(p->keys, b->session.key);
     if (j->err == ERR_OK && key == NULL) j->err = fault_plain(&j->fault, ERR_CREDENTIAL_REVOKED);
     if (j->err == ERR_OK) {
         char token[COOKIE_SECRET_TEXT];
-        const struct str secret = str_of(d->secret, sizeof d->secret);
-        browser_csrf_token(&p->csrf_key, secret, token);
-        put_document(&j->reply, &d->session, key->roles, token, d->idle_ms);
-        j->cookie = browser_set_cookie(d->is_secure, secret, j->cookie_text);
+        browser_csrf_token(&p->csrf_key, str_of(b->secret, sizeof b->secret), token);
+        put_document(&j->reply, &b->session, key->roles, token, b->idle_ms);
         j->status = 201;
     }
-    memory_wipe(d->secret, sizeof d->secret);
+    session_begin_done(j);
     job_answer(j);
 }
 
@@ -181,12 +152,14 @@ static enum err read_sign_in(struct job *j, const struct http_exchange *x, const
                              const struct json *body, bool is_secure)
 {
     struct platform *p = j->platform;
-    struct session_detail *d = job_detail(j, struct session_detail);
-    d->is_secure = is_secure;
-    d->idle_ms = p->config->session_idle_ms;
-    enum err err = choose_person(key, body, &d->session, &j->fault);
-    if (err == ERR_OK) make_session(p, x, key, d);
-    return err;
+    struct session_begin *b = job_detail(j, struct session_begin);
+    b->is_secure = is_secure;
+    b->session.proof = PROOF_KEY;
+    b->session.key = key->id;
+    memcpy(b->session.claims, "[]", 3);
+    session_begin_fill(p, &x->client, b);
+    session_begin_replaces(p, x, &b->from.replaces);
+    return choose_person(key, body, &b->session, &j->fault);
 }
 
 void session_start_handle(void *context, struct http_exchange *x)
@@ -205,7 +178,7 @@ void session_start_handle(void *context, struct http_exchange *x)
     if (err == ERR_OK) err = verify(p, x, body, &key, &f);
     if (platform_failed(p, x, err, &f)) return;
     p->caller.key = key;
-    struct job *j = job_create(p, x, start_work);
+    struct job *j = job_create(p, x, session_begin_work);
     j->done = start_done;
     job_send_if(j, x, read_sign_in(j, x, key, body, is_secure), QUEUE_WRITER);
 }
@@ -255,9 +228,11 @@ static void end_done(struct job *j)
         char id[ID_TEXT];
         id_write("ses_", d->id, id);
         session_forget(j->platform, &d->ended);
-        buf_printf(&j->reply, "{\"ended\":true,\"id\":\"%.*s\"}", ID_TEXT, id);
-        if (id_equal(d->id, d->session.id))
-            j->cookie = browser_set_cookie(d->is_secure, (struct str){0}, j->cookie_text);
+        bool is_own = id_equal(d->id, d->session.id);
+        buf_put_literal(&j->reply, "{");
+        if (is_own) provider_put_end(&j->reply, j->platform, &d->session);
+        buf_printf(&j->reply, "\"ended\":true,\"id\":\"%.*s\"}", ID_TEXT, id);
+        if (is_own) j->cookie = browser_set_cookie(d->is_secure, (struct str){0}, j->cookie_text);
     }
     job_answer(j);
 }
@@ -301,6 +276,47 @@ void session_end_one_handle(void *context, struct http_exchange *x)
     }
     (void)fault_set(&f, ERR_NOT_FOUND, "", "there is no such session: an id is ses_ and 26 digits");
     platform_refuse(context, x, &f);
+}
+
+/* For administrators: of a person who left, or whose browser was stolen. */
+
+static void end_person_work(struct job *j, struct store *s)
+{
+    struct session_detail *d = j->detail;
+    j->wrote_nothing = true; /* no revision */
+    j->err = session_store_end_person(s, j->tenant, d->person, d->client, &j->actor, &d->count,
+                                      &j->fault);
+}
+
+static void end_person_done(struct job *j)
+{
+    const struct session_detail *d = j->detail;
+    if (j->err == ERR_OK) {
+        session_forget_person(j->platform, j->tenant, d->person);
+        buf_printf(&j->reply, "{\"ended\":%llu,\"person\":", (unsigned long long)d->count);
+        json_put_string(&j->reply, d->person);
+        buf_put_byte(&j->reply, '}');
+    }
+    job_answer(j);
+}
+
+void session_end_person_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    struct str person;
+    char address[CLIENT_ADDRESS_TEXT];
+    struct fault f;
+    enum err err = http_parameter(x, STR("person"), &person, &f);
+    if (err == ERR_OK && str_is_empty(person))
+        err = fault_set(&f, ERR_BAD_PARAMETER, "", "person: is missing: whose sessions are to end");
+    if (platform_failed(p, x, err, &f)) return;
+    struct job *j = job_create(p, x, end_person_work);
+    struct session_detail *d = job_detail(j, struct session_detail);
+    struct str client = client_address_text(&x->client, address);
+    d->client = job_copy(j, str_is_absent(client) ? STR("unknown") : client);
+    d->person = job_copy(j, person);
+    j->done = end_person_done;
+    job_send(j, x, QUEUE_WRITER);
 }
 
 /* ---- list ---- */

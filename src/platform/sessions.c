@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "platform/browser.h"
+#include "platform/relying_party.h"
 #include "platform/platform.h"
 
 enum { TOUCH_MS = 30000 }; /* between two writes of the last use */
@@ -235,9 +236,21 @@ static enum session_step use(struct platform *p, struct http_exchange *x, struct
     }
     if (session_is_over(&k->session, p->config->session_idle_ms, now_ms))
         return refuse(f, "the session has ended by its time");
-    const struct key *key = key_table_get(p->keys, k->session.key);
-    if (key == NULL || key_in_force(key, world_expiry_ms(now_ms)) != ERR_OK)
-        return refuse(f, "the API key of the session was revoked, or has expired");
+    const struct key *key;
+    if (k->session.proof == PROOF_KEY) {
+        key = key_table_get(p->keys, k->session.key);
+        if (key == NULL || key_in_force(key, world_expiry_ms(now_ms)) != ERR_OK)
+            return refuse(f, "the API key of the session was revoked, or has expired");
+    } else {
+        if (!provider_is_there(p, str_from(k->session.provider)))
+            return refuse(f, "the identity provider of the session is not configured any more");
+        key = key_of_person(str_from(k->session.tenant), str_from(k->session.person),
+                            k->session.roles, x->arena);
+        if (key == NULL) {
+            (void)api_no_memory(f);
+            return SESSION_REFUSED;
+        }
+    }
     if (api_admit_key(&p->api, x, key, roles, &p->caller, f) != ERR_OK) return SESSION_REFUSED;
     if (str_is_absent(http_header_get(x, STR("writ-background")))) touch(p, k, now_ms);
     p->session = &k->session;
@@ -273,20 +286,51 @@ void session_forget(struct platform *p, const struct sha256 *hash)
     if (k != NULL) k->has_ended = true;
 }
 
+void session_forget_person(struct platform *p, struct str tenant, struct str person)
+{
+    list_each (&p->sessions->all, l, following) {
+        struct known *k = link_owner(l, struct known, link);
+        bool is_of_tenant = str_is_absent(tenant) || str_equal(tenant, str_from(k->session.tenant));
+        if (is_of_tenant && str_equal(person, str_from(k->session.person))) k->has_ended = true;
+    }
+}
+
 /* ---- calls to the engine ---- */
+
+/* As they were written at the sign-in (sign_in.c). False: no memory, or the row is damaged. */
+static bool read_claims(const struct session *s, struct arena *arena, struct assertion *ret)
+{
+    struct json *list;
+    struct fault ignored;
+    if (json_read(str_from(s->claims), NULL, arena, &list, &ignored) != ERR_OK ||
+        !json_is_array(list))
+        return false;
+    struct claim *claims = arena_array(arena, struct claim, list->count + 1);
+    if (claims == NULL) return false;
+    for (const struct json *pair = list->child; pair != NULL; pair = pair->next) {
+        if (!json_is_array(pair) || pair->count != 2 || !json_is_string(pair->child) ||
+            !json_is_string(pair->child->next))
+            return false;
+        claims[ret->claim_count++] =
+            (struct claim){.name = pair->child->string, .value = pair->child->next->string};
+    }
+    ret->claims = claims;
+    return true;
+}
 
 bool session_assert(struct platform *p, const struct http_exchange *x, struct buf *out)
 {
     const struct session *s = p->session;
     uint64_t now_ms = world_now_ms();
-    const struct assertion a = {.id = id_make(now_ms, &p->api.chance),
-                                .key = s->key,
-                                .tenant = str_from(s->tenant),
-                                .person = str_from(s->person),
-                                .method = forward_method(x),
-                                .target = sha256_once(forward_target(x)),
-                                .roles = p->caller.key->roles,
-                                .proof = s->proof,
-                                .made_at = now_ms};
+    struct assertion a = {.id = id_make(now_ms, &p->api.chance),
+                          .key = s->key,
+                          .tenant = str_from(s->tenant),
+                          .person = str_from(s->person),
+                          .method = forward_method(x),
+                          .target = sha256_once(forward_target(x)),
+                          .roles = p->caller.key->roles,
+                          .proof = s->proof,
+                          .made_at = now_ms};
+    if (s->proof == PROOF_OIDC && !read_claims(s, x->arena, &a)) return false;
     return assertion_put(out, &p->assertion_key, &a);
 }

@@ -40,6 +40,8 @@ enum session_step session_admit(struct platform *p, struct http_exchange *x, uin
                                 struct fault *f);
 /* This platform has ended it. */
 void session_forget(struct platform *p, const struct sha256 *hash);
+/* The same for all sessions of a person; `tenant` absent: of any tenant. */
+void session_forget_person(struct platform *p, struct str tenant, struct str person);
 
 /* The credential with which the engine accepts this request as a call of p->session. False: `out`
  * has no room. */

@@ -78,6 +78,8 @@ struct job {
     struct buf reply;         /* JSON; with a fault: more members for the error, "," first */
     char etag[JOB_ETAG_TEXT]; /* "": none */
     struct str cookie;        /* Set-Cookie, in cookie_text; absent: none */
+    struct str flow_cookie;   /* another one, in the arena */
+    struct str location;      /* of a 303, in the arena; absent: none */
     char cookie_text[SET_COOKIE_TEXT];
     uint64_t revision; /* of the store after a change; 0: none */
     /* not 0: the store went back, and has lost its revisions up to this one */

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-enum { SCHEMA_NEWEST = 15 };
+enum { SCHEMA_NEWEST = 16 };
 
 struct schema_step {
     const char *sql;

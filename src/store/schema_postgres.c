@@ -271,6 +271,14 @@ static const char step_15[] =
     " name text COLLATE \"C\" NOT NULL, digest text COLLATE \"C\" NOT NULL,"
     " PRIMARY KEY (kind, tenant_id, name));";
 
+/* People who signed in at an identity provider, and the sign-ins that were completed. */
+static const char step_16[] =
+    "ALTER TABLE sessions ADD COLUMN provider text COLLATE \"C\" NOT NULL DEFAULT '';"
+    "ALTER TABLE sessions ADD COLUMN subject text COLLATE \"C\" NOT NULL DEFAULT '';"
+    "ALTER TABLE sessions ADD COLUMN roles bigint NOT NULL DEFAULT 0;"
+    "ALTER TABLE sessions ADD COLUMN claims text COLLATE \"C\" NOT NULL DEFAULT '[]';"
+    "CREATE TABLE sign_ins (hash text COLLATE \"C\" PRIMARY KEY, ends_at bigint NOT NULL);";
+
 /* Steps 2 and 3 are older than the PostgreSQL store: they are in the first. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
@@ -288,4 +296,5 @@ const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_13, NULL, NULL},
     {step_14, NULL, NULL},
     {step_15, NULL, NULL},
+    {step_16, NULL, NULL},
 };

@@ -257,6 +257,14 @@ static const char step_15[] =
     "CREATE TABLE set_rows (kind TEXT NOT NULL, tenant_id TEXT NOT NULL, name TEXT NOT NULL,"
     " digest TEXT NOT NULL, PRIMARY KEY (kind, tenant_id, name)) WITHOUT ROWID;";
 
+/* People who signed in at an identity provider, and the sign-ins that were completed. */
+static const char step_16[] =
+    "ALTER TABLE sessions ADD COLUMN provider TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE sessions ADD COLUMN subject TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE sessions ADD COLUMN roles INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sessions ADD COLUMN claims TEXT NOT NULL DEFAULT '[]';"
+    "CREATE TABLE sign_ins (hash TEXT PRIMARY KEY, ends_at INTEGER NOT NULL) WITHOUT ROWID;";
+
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {step_2, NULL, NULL},
@@ -273,4 +281,5 @@ const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_13, NULL, NULL},
     {step_14, NULL, NULL},
     {step_15, NULL, NULL},
+    {step_16, NULL, NULL},
 };

@@ -127,7 +127,7 @@ def test_the_files_are_small_and_nothing_else_may_run(writ):
         plain = gzip.decompress(body)
         assert get(writ, f"/console/{digest}/{name}")[2] == plain
         files[name] = (len(body), len(plain))
-        todo += re.findall(r'from "\./([a-z]+\.js)"', plain.decode())
+        todo += re.findall(r'from "\./([a-z_]+\.js)"', plain.decode())
         for header, value in (("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer")):
             assert headers[header] == value, (name, headers)
         policy = headers["Content-Security-Policy"]

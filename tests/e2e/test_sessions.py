@@ -476,3 +476,39 @@ def test_an_engine_that_started_since_refuses_older_assertions(fresh):
     for one in (used, kept):
         assert "before this engine started" in refused(send(one), 401, "assertion_refused")["error"]
     assert send(make()).status == 200
+
+
+# ---- ends that others decide ----
+
+def test_a_sign_in_ends_the_session_that_the_browser_had(queue, person):
+    carol = person(queue.carol)
+    old, first = carol.cookie, carol.session["id"]
+    assert carol.sign_in(queue.rita, person="dan").status == 201 and carol.session["id"] != first
+    refused(carol.get("/api/v1/session", Cookie=old), 401, "session_ended")
+    assert carol.get("/api/v1/session").json["person"] == "dan"
+    ended = [event for event in queue.tenant.events(kind="session.ended") if event["resource"]["id"] == first]
+    assert [event["user_id"] for event in ended] == ["carol"]
+
+
+def test_an_administrator_ends_the_sessions_of_a_person(queue, person):
+    leaver = [person(queue.rita, person="leaver") for _ in range(2)]
+    other, admin = person(queue.rita, person="dan"), person(queue.tenant.admin)
+    refused(other.request("DELETE", "/api/v1/sessions?person=leaver"), 403, "missing_role")
+    refused(admin.request("DELETE", "/api/v1/sessions"), 400, "bad_parameter")
+    refused(admin.request("DELETE", "/api/v1/sessions?person=leaver&tenant_id=default"), 403, "wrong_tenant")
+    assert admin.request("DELETE", "/api/v1/sessions?person=nobody").json == {"ended": 0, "person": "nobody"}
+    assert admin.request("DELETE", "/api/v1/sessions?person=leaver").json == {"ended": 2, "person": "leaver"}
+    for one in leaver:
+        refused(one.get("/api/v1/session"), 401, "session_ended")
+    assert other.get("/api/v1/session").status == 200
+
+
+def test_every_answer_has_the_headers_that_browsers_need(queue, person):
+    carol = person(queue.carol)
+    for method, path in (("GET", "/healthz"), ("GET", "/api/v1/session"), ("GET", "/nowhere"), ("PUT", "/healthz"), ("GET", "/v1/queue"), ("GET", "/console/"), ("GET", "/%")):
+        reply = carol.request(method, path)
+        assert (reply.header("X-Content-Type-Options"), reply.header("Referrer-Policy")) == ("nosniff", "no-referrer"), (path, reply.headers)
+        policy = reply.header("Content-Security-Policy")
+        for part in ("default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"):
+            assert part in policy, (path, policy)
+        assert reply.header("Strict-Transport-Security") == ("max-age=31536000; includeSubDomains" if harness.OVER_TLS else None)

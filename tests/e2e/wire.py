@@ -27,6 +27,14 @@ class Reply:
         return values[0] if values else None
 
     @property
+    def cookies(self):
+        """{name: (value, attributes)} that it sets."""
+        given = [value.split("; ") for key, value in self.headers if key.lower() == "set-cookie"]
+        found = {first.split("=", 1)[0]: (first.split("=", 1)[1], attributes) for first, *attributes in given}
+        assert len(found) == len(given), given
+        return found
+
+    @property
     def json(self):
         return json.loads(self.body)
 

@@ -101,8 +101,9 @@ export async function signIn(key, person) {
 }
 
 export async function signOut() {
-  await call("DELETE", "api/v1/session");
+  const { end_session_url } = await call("DELETE", "api/v1/session");
   session.document = null;
+  if (end_session_url) location.assign(end_session_url); // also at the identity provider
 }
 
 export function setTenant(name) {

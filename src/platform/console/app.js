@@ -1,9 +1,9 @@
 // app.js - the frame: who is signed in, which screen is shown, the keyboard.
 //
 // A screen is a component with a `title`. The part of the address behind # names it: #/review/rev_….
-import { may, repeat, session, setTenant, signIn, signOut, whoAmI } from "./api.js";
+import { may, repeat, session, setTenant, signOut, whoAmI } from "./api.js";
 import { shown } from "./text.js";
-import { alert, Dialog, field, to } from "./widgets.js";
+import { Dialog, to } from "./widgets.js";
 import { Inbox } from "./inbox.js";
 import { Review } from "./review.js";
 import { Trace } from "./trace.js";
@@ -12,6 +12,7 @@ import { Agents } from "./agents.js";
 import { Policies } from "./policies.js";
 import { Health } from "./health.js";
 import { Sessions } from "./sessions.js";
+import { placeBefore, SignIn } from "./sign_in.js";
 
 const SCREENS = { inbox: Inbox, review: Review, trace: Trace, audit: Audit, agents: Agents, policies: Policies, health: Health, sessions: Sessions };
 
@@ -32,33 +33,6 @@ function stepsNow() {
   });
   return SCREENS[steps[0]] ? steps : [first()];
 }
-
-const SignIn = {
-  oninit({ state }) { Object.assign(state, { key: "", person: "", failure: null, busy: false }); },
-  view({ state }) {
-    const submit = async event => {
-      event.preventDefault();
-      state.busy = true;
-      try {
-        await signIn(state.key.trim(), state.person.trim());
-        state.key = "";
-      } catch (failure) {
-        state.failure = failure;
-      }
-      state.busy = false;
-      m.redraw();
-    };
-    return m("main#main.signin", m("h1[tabindex=-1]", "Sign in"),
-      session.ended ? m("p[role=status]", session.ended) : null,
-      m("form", { onsubmit: submit },
-        field("API key", m("input[type=password][required][autocomplete=current-password][spellcheck=false]",
-          { id: "key", value: state.key, oninput: event => { state.key = event.target.value; } }), "It begins with wk_."),
-        field("Your name", m("input[type=text][autocomplete=username]",
-          { id: "person", value: state.person, oninput: event => { state.person = event.target.value; } }), "Only if the key is for several reviewers."),
-        alert(state.failure),
-        m("button.good", { disabled: state.busy }, "Sign in")));
-  },
-};
 
 const KEYS = [["j / k", "next, previous review"], ["Enter", "open it"], ["x", "choose it, once it was seen"], ["a", "to the button Approve"],
   ["d", "to the button Deny or Take back"], ["?", "this help"], ["Esc", "close"]];
@@ -148,4 +122,8 @@ function moved() {
 
 addEventListener("hashchange", moved);
 m.mount(document.body, App);
-whoAmI().then(moved);
+whoAmI().then(() => {
+  const place = session.document ? placeBefore() : "";
+  if (place) location.replace(place);
+  moved();
+});

@@ -3,7 +3,7 @@ import { call, session } from "./api.js";
 import { shown, time } from "./text.js";
 import { alert, badge, until } from "./widgets.js";
 
-const PROOFS = { key: "an API key", oidc: "the identity provider" };
+const PROOFS = { key: () => "an API key", oidc: one => ["the identity provider ", shown(one.provider)] };
 
 export const Sessions = {
   title: () => "Sessions",
@@ -15,7 +15,7 @@ export const Sessions = {
     state.load();
   },
   view: ({ state }) => m("main#main", m("h1[tabindex=-1]", "You are ", shown(session.document.person)),
-    m("p", `Signed in with ${PROOFS[session.document.proof] || session.document.proof}, in tenant `, m("b", shown(session.document.tenant_id)),
+    m("p", "Signed in with ", (PROOFS[session.document.proof] || (one => one.proof))(session.document), ", in tenant ", m("b", shown(session.document.tenant_id)),
       ", with the roles ", session.document.roles.join(", "), ". This session ends ", until(session.document.expires_at), "."),
     m("h2", "Your sessions"), alert(state.failure),
     m("ul.plain.rows", (state.sessions || []).map(one => m("li.row", { key: one.id }, m(".what", "Since ", time(one.created_at), " from ", shown(one.client_address || "an unknown address"),

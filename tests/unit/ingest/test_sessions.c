@@ -7,9 +7,12 @@ enum { IDLE_MS = 1800000, LIFETIME_MS = 43200000 };
 
 static const struct actor by = {.principal = STR("carol-laptop"), .key_id = STR(KEY_1)};
 
+static const struct sign_in nothing;
+
 static struct session session_of(unsigned number, const char *person, uint64_t created_at)
 {
     struct session s = {.tenant = "acme",
+                        .claims = "[]",
                         .client = "10.0.0.1",
                         .created_at = created_at,
                         .seen_at = created_at,
@@ -26,7 +29,7 @@ static struct session session_of(unsigned number, const char *person, uint64_t c
 static struct session start(struct rig *r, unsigned number, const char *person, uint64_t at_ms)
 {
     const struct session s = session_of(number, person, at_ms);
-    enum err err = session_store_start(r->store, &s, IDLE_MS, &by, &r->fault);
+    enum err err = session_store_start(r->store, &s, &nothing, IDLE_MS, &by, &r->fault);
     if (err != ERR_OK) fail_msg("%s", r->fault.text);
     return s;
 }
@@ -67,9 +70,121 @@ static void a_revoked_key_starts_none(void **state)
     struct rig *r = *state;
     rig_key(r, KEY_1, REVOKED);
     const struct session s = session_of(1, "carol", world_now_ms());
-    assert_int_equal(session_store_start(r->store, &s, IDLE_MS, &by, &r->fault),
+    assert_int_equal(session_store_start(r->store, &s, &nothing, IDLE_MS, &by, &r->fault),
                      ERR_CREDENTIAL_REVOKED);
     assert_false(is_there(r, &s));
+}
+
+/* ---- by an identity provider ---- */
+
+static const struct actor person = {.principal = STR("carol"), .now_ms = 5000};
+
+static struct session vouched(unsigned number, const char *provider, const char *subject)
+{
+    struct session s = session_of(number, "carol", 5000);
+    s.key = (struct id){{0}};
+    s.proof = PROOF_OIDC;
+    s.roles = ROLE_REVIEWER | ROLE_AUDITOR;
+    snprintf(s.provider, sizeof s.provider, "%s", provider);
+    snprintf(s.subject, sizeof s.subject, "%s", subject);
+    snprintf(s.claims, sizeof s.claims, "[[\"groups\",\"finance\"]]");
+    return s;
+}
+
+static enum err start_vouched(struct rig *r, const struct session *s, const struct sign_in *from)
+{
+    return session_store_start(r->store, s, from, IDLE_MS, &person, &r->fault);
+}
+
+static void a_session_of_a_provider_has_its_own_rights(void **state)
+{
+    struct rig *r = *state;
+    const struct session s = vouched(1, "corp", "u-17");
+    struct session found;
+    assert_int_equal(start_vouched(r, &s, &nothing), ERR_OK);
+    assert_int_equal(session_store_find(r->store, &s.hash, &found, &r->fault), ERR_OK);
+    assert_true(found.proof == PROOF_OIDC && found.roles == s.roles);
+    assert_string_equal(found.provider, "corp");
+    assert_string_equal(found.subject, "u-17");
+    assert_string_equal(found.claims, s.claims);
+    const char *const broken[] = {
+        "roles = 0",     "roles = 1", "roles = 260", "provider = ''", "key_id = '" KEY_1 "'",
+        "proof = 'key'",
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        char sql[200];
+        snprintf(sql, sizeof sql, "UPDATE sessions SET %s", broken[i]);
+        rig_sql(r, sql);
+        assert_int_equal(session_store_find(r->store, &s.hash, &found, &r->fault), ERR_CORRUPT);
+        rig_sql(r, "UPDATE sessions SET roles = 4, provider = 'corp', key_id = '', proof = 'oidc'");
+        assert_int_equal(session_store_find(r->store, &s.hash, &found, &r->fault), ERR_OK);
+    }
+}
+
+static void a_state_is_for_one_session(void **state)
+{
+    struct rig *r = *state;
+    struct sign_in from = {.state_ends_at = 9000};
+    from.state.bytes[0] = 1;
+    const struct session first = vouched(1, "corp", "u-17"), again = vouched(2, "corp", "u-17"),
+                         other = vouched(3, "corp", "u-17");
+    assert_int_equal(start_vouched(r, &first, &from), ERR_OK);
+    assert_int_equal(start_vouched(r, &again, &from), ERR_EXISTS);
+    assert_false(is_there(r, &again));
+    struct sha256 ended;
+    assert_int_equal(
+        session_store_end(r->store, first.id, &first, STR("a"), &person, &ended, &r->fault),
+        ERR_OK);
+    assert_int_equal(start_vouched(r, &again, &from), ERR_EXISTS); /* after a sign-out, too */
+    from.state.bytes[0] = 2;
+    assert_int_equal(start_vouched(r, &other, &from), ERR_OK);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM sign_ins"), 2);
+}
+
+static void a_sign_in_replaces_the_session_of_the_browser(void **state)
+{
+    struct rig *r = *state;
+    rig_key(r, KEY_1, "");
+    const struct session before = start(r, 1, "carol", 5000), other = start(r, 2, "dan", 5000),
+                         s = vouched(3, "corp", "u-17");
+    const struct sign_in from = {.replaces = before.hash};
+    assert_int_equal(start_vouched(r, &s, &from), ERR_OK);
+    assert_false(is_there(r, &before));
+    assert_true(is_there(r, &other) && is_there(r, &s));
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'session.ended'"), 1);
+}
+
+static void a_name_at_another_provider_is_another_person(void **state)
+{
+    struct rig *r = *state;
+    const struct session s = vouched(1, "corp", "u-17"),
+                         others[] = {vouched(2, "other", "u-17"), vouched(3, "corp", "u-18")};
+    struct sha256 ended;
+    assert_int_equal(start_vouched(r, &s, &nothing), ERR_OK);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(
+            session_store_end(r->store, s.id, &others[i], STR("a"), &person, &ended, &r->fault),
+            ERR_NOT_FOUND);
+    assert_true(is_there(r, &s));
+}
+
+static void all_sessions_of_a_person_end_at_once(void **state)
+{
+    struct rig *r = *state;
+    rig_key(r, KEY_1, "");
+    uint64_t count = 0;
+    const struct session by_key = start(r, 1, "carol", 5000), dan = start(r, 2, "dan", 5000),
+                         by_provider = vouched(3, "corp", "u-17");
+    assert_int_equal(start_vouched(r, &by_provider, &nothing), ERR_OK);
+    const struct str tenants[] = {STR("other"), STR("acme")};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(session_store_end_person(r->store, tenants[i], STR("carol"), STR("a"), &by,
+                                                  &count, &r->fault),
+                         ERR_OK);
+        assert_int_equal(count, i == 0 ? 0 : 2);
+    }
+    assert_false(is_there(r, &by_key) || is_there(r, &by_provider));
+    assert_true(is_there(r, &dan));
 }
 
 static void the_last_use_never_goes_back(void **state)
@@ -161,10 +276,18 @@ static void a_row_that_is_damaged_is_no_session(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_session_is_found_as_it_was_started), TEST(a_revoked_key_starts_none),
-        TEST(the_last_use_never_goes_back),         TEST(sessions_that_are_over_make_room),
-        TEST(the_oldest_of_a_person_make_room),     TEST(only_its_own_person_ends_a_session),
+        TEST(a_session_is_found_as_it_was_started),
+        TEST(a_revoked_key_starts_none),
+        TEST(the_last_use_never_goes_back),
+        TEST(sessions_that_are_over_make_room),
+        TEST(the_oldest_of_a_person_make_room),
+        TEST(only_its_own_person_ends_a_session),
         TEST(a_row_that_is_damaged_is_no_session),
+        TEST(a_session_of_a_provider_has_its_own_rights),
+        TEST(a_state_is_for_one_session),
+        TEST(a_sign_in_replaces_the_session_of_the_browser),
+        TEST(all_sessions_of_a_person_end_at_once),
+        TEST(a_name_at_another_provider_is_another_person),
     };
     return rig_run(tests);
 }

@@ -141,6 +141,7 @@ static void a_released_step_is_never_edited(void **state)
         {"3a2d7f77", "0111a5bc"}, {"58012a35", "8375f160"}, {"3f84c3f4", "34d86c0b"},
         {"71ef7488", "4c532bd5"}, {"180c3aaa", "09283d45"}, {"63622c2c", "7d9b974b"},
         {"efea1296", "51d9cbbe"}, {"9b06b0d0", "216b7269"}, {"0cae70c0", "dda5085d"},
+        {"ff70259e", "a2845d3f"},
     };
     for (size_t i = 0; i < 2 * SCHEMA_NEWEST; i++) {
         const struct schema_step *step = &(i % 2 == 0 ? schema_sqlite : schema_postgres)[i / 2];
@@ -285,7 +286,7 @@ static void become_newer(struct rig *r)
 static void become_ours(struct rig *r)
 {
     rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99"
-                               : "PRAGMA user_version = 15");
+                               : "PRAGMA user_version = 16");
 }
 
 static void a_store_of_a_newer_program_is_refused(void **state)
@@ -304,7 +305,7 @@ static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_mor
 {
     struct rig *r = *state;
     static const char told[] =
-        "it has schema 99 now, and this program knows 15: a newer program has changed it";
+        "it has schema 99 now, and this program knows 16: a newer program has changed it";
     char bytes[4096];
     struct buf out = buf_over(bytes, sizeof bytes);
     struct revision revision;
@@ -331,7 +332,7 @@ static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_mor
 
 /* The store as it was before step 7. */
 static const char sqlite_before_7[] =
-    "DROP TABLE sessions; DROP TABLE notices; DROP TABLE announced; " BEFORE_15
+    "DROP TABLE sign_ins; DROP TABLE sessions; DROP TABLE notices; DROP TABLE announced; " BEFORE_15
     "DROP INDEX minutes_last; DROP TABLE quarantine_size;"
     "DROP INDEX records_event_key; CREATE UNIQUE INDEX records_event_id ON records (event_id);"
     "DROP TABLE revisions; ALTER TABLE followers DROP COLUMN history_id;"
@@ -342,7 +343,7 @@ static const char postgres_before_7[] =
     "ALTER INDEX identities_event_key RENAME TO ids_event_id; ALTER INDEX identities_source RENAME TO ids_source;"
     "ALTER INDEX identities_trace RENAME TO ids_trace;"
     "UPDATE ids SET event_id = records.event_id FROM records WHERE records.id = ids.id AND records.event_id <> ids.event_id;"
-    "DROP TABLE sessions; DROP TABLE notices; DROP TABLE announced; " BEFORE_15
+    "DROP TABLE sign_ins; DROP TABLE sessions; DROP TABLE notices; DROP TABLE announced; " BEFORE_15
     "DROP INDEX minutes_last; DROP TABLE quarantine_size;"
     "DROP TABLE revisions; ALTER TABLE followers DROP COLUMN history_id;"
     "ALTER TABLE store DROP COLUMN history_id; DELETE FROM schema_version WHERE version >= 7";

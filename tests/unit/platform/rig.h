@@ -138,6 +138,7 @@ static inline int rig_set_up(void **state)
     r->config = (struct config){.data = r->folder,
                                 .kafka_brokers = "",
                                 .listen = "127.0.0.1:0",
+                                .listen_tls = "",
                                 .listen_unix = "",
                                 .pepper_file = r->pepper,
                                 .log_level = "info",
