@@ -349,6 +349,7 @@ def test_no_session_is_fixed_or_left_behind(writ, browser):
     browser.sign_in_at(writ.provider)
     assert browser.session["id"] != first and browser.cookie != old
     refused(browser.get("/api/v1/session", Cookie=old), 401, "session_ended")
+    assert writ.rows("SELECT 1 FROM sessions WHERE id = ?", first) == []
     reply = browser.sign_in(writ.stack.keys["dan"])
     assert reply.status == 201 and [row[0] for row in writ.rows("SELECT person FROM sessions WHERE id = ?", browser.session["id"])] == ["dan"]
 
