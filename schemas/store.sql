@@ -1,5 +1,5 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 13. The program makes and migrates it by itself
+-- platform runs. PRAGMA user_version = 17. The program makes and migrates it by itself
 -- (src/store/schema_sqlite.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
@@ -296,6 +296,22 @@ CREATE TABLE sign_ins (
     hash TEXT PRIMARY KEY,         -- SHA-256 of the sign-in's state, hex
     ends_at INTEGER NOT NULL       -- when it may be forgotten
 ) WITHOUT ROWID;
+
+-- Which actors are suspended, by the newest word of a person at any engine. A row is no event, and retention leaves it
+-- alone. Of two words the later one counts; at the same time a suspension, then the one with the greater event_id.
+CREATE TABLE suspensions (
+    number INTEGER PRIMARY KEY,
+    tenant_id TEXT NOT NULL,
+    actor TEXT NOT NULL,           -- exactly as in the events
+    suspended_at INTEGER,        -- NULL: the trail had its resume only
+    suspended_by TEXT,
+    reason TEXT,
+    resumed_at INTEGER,          -- NULL: it is suspended
+    resumed_by TEXT,
+    event_id TEXT NOT NULL,           -- of the newest word
+    UNIQUE (tenant_id, actor)
+);
+CREATE INDEX suspensions_open ON suspensions (number) WHERE resumed_at IS NULL;
 
 -- Policy documents as they stand; the text is in policy_versions.
 CREATE TABLE policies (

@@ -9,6 +9,7 @@
 #include "store/key_store.h"
 #include "store/store_inside.h"
 #include "store/streams.h"
+#include "store/suspension.h"
 
 enum {
     EVENT_ARENA_FIRST = 64 << 10,
@@ -120,7 +121,7 @@ static enum err insert_after_all(struct intake *in, uint64_t seq, struct str lin
 {
     enum err err = insert(in, seq, line, event);
     if (err == ERR_EXISTS) return clash(in, seq, line, REASON_CLASH);
-    return failed(in, err);
+    return err == ERR_OK ? suspension_note(in->store, event, in->fault) : failed(in, err);
 }
 
 static bool same_place(const struct audit_source *a, const struct audit_source *b)
@@ -151,7 +152,7 @@ static enum err key_taken(struct intake *in, uint64_t seq, struct str line,
     if (!has_place) err = in->audit->ops->adopt(in->audit->state, stored.id, &source);
     if (err != ERR_OK) return failed(in, err);
     in->result->duplicates++;
-    return ERR_OK;
+    return suspension_note(in->store, event, in->fault);
 }
 
 /* The same, for a row that was counted as accepted before the store detected it. */
@@ -211,6 +212,27 @@ static bool is_of_the_engine(const struct event *e)
             str_equal(e->kind, STR("auth.failed")));
 }
 
+static enum err line_insert(struct intake *in, uint64_t seq, const struct decoded *d)
+{
+    enum err err = insert(in, seq, d->line, &d->event);
+    if (err != ERR_EXISTS) return failed(in, err);
+    /* Settle the lines before it first: of two events, the first one gets the key. */
+    err = settle(in);
+    return err == ERR_OK ? key_taken(in, seq, d->line, &d->event) : err;
+}
+
+/* A word of the kill switch counts if its record is stored. A store that detects duplicates late
+ * has to do so before, and for this line alone. */
+static enum err suspension_new(struct intake *in, uint64_t seq, const struct decoded *d)
+{
+    enum err err = settle(in);
+    uint64_t accepted = in->result->accepted;
+    if (err == ERR_OK) err = line_insert(in, seq, d);
+    if (err == ERR_OK) err = settle(in);
+    bool is_stored = err == ERR_OK && in->result->accepted > accepted;
+    return is_stored ? suspension_note(in->store, &d->event, in->fault) : err;
+}
+
 static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *d)
 {
     if (seq == in->next_seq) {
@@ -233,12 +255,8 @@ static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *
         return fault_set(in->fault, ERR_WRONG_TENANT, "",
                          "record %llu: this key may not write for that record's tenant",
                          (unsigned long long)seq);
-
-    enum err err = insert(in, seq, d->line, &d->event);
-    if (err != ERR_EXISTS) return failed(in, err);
-    /* Settle the lines before it first: of two events, the first one gets the key. */
-    err = settle(in);
-    return err == ERR_OK ? key_taken(in, seq, d->line, &d->event) : err;
+    if (suspension_is_noted(&d->event)) return suspension_new(in, seq, d);
+    return line_insert(in, seq, d);
 }
 
 static enum err read_position(struct intake *in)

@@ -182,7 +182,8 @@ void sign_in_answer_handle(void *context, struct http_exchange *x);
 void bundle_handle(void *context, struct http_exchange *x); /* follow.c */
 void gap_accept_handle(void *context, struct http_exchange *x);
 void stream_forget_handle(void *context, struct http_exchange *x);
-void engine_list_handle(void *context, struct http_exchange *x); /* streams.c */
+void suspension_list_handle(void *context, struct http_exchange *x); /* suspension.c */
+void engine_list_handle(void *context, struct http_exchange *x);     /* streams.c */
 
 /* session_admit(), and answers a refusal. False: the request was refused or parked. */
 bool session_enter(struct platform *p, struct http_exchange *x, uint32_t roles);

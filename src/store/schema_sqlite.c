@@ -265,6 +265,29 @@ static const char step_16[] =
     "ALTER TABLE sessions ADD COLUMN claims TEXT NOT NULL DEFAULT '[]';"
     "CREATE TABLE sign_ins (hash TEXT PRIMARY KEY, ends_at INTEGER NOT NULL) WITHOUT ROWID;";
 
+/* The kill switch, outside retention (suspension.h), with what the trail has. Only the segments that
+ * have such a record are read (audit_index.h). */
+static const char step_17[] =
+    "CREATE TABLE suspensions (number INTEGER PRIMARY KEY, tenant_id TEXT NOT NULL, actor TEXT NOT NULL,"
+    " suspended_at INTEGER, suspended_by TEXT, reason TEXT, resumed_at INTEGER, resumed_by TEXT,"
+    " event_id TEXT NOT NULL, UNIQUE (tenant_id, actor));"
+    "INSERT INTO suspensions (tenant_id, actor, suspended_at, suspended_by, reason, resumed_at,"
+    " resumed_by, event_id) SELECT tenant_id, actor,"
+    " CASE kind WHEN 'actor.suspended' THEN timestamp END,"
+    " CASE kind WHEN 'actor.suspended' THEN json_extract(event, '$.resolved_by') END,"
+    " CASE kind WHEN 'actor.suspended' THEN json_extract(event, '$.reason') END,"
+    " CASE kind WHEN 'actor.resumed' THEN timestamp END,"
+    " CASE kind WHEN 'actor.resumed' THEN json_extract(event, '$.resolved_by') END, event_id"
+    " FROM (SELECT r.tenant_id, r.actor, r.kind, r.timestamp, r.event_id, r.event,"
+    " row_number() OVER (PARTITION BY r.tenant_id, r.actor ORDER BY r.timestamp DESC, r.kind DESC,"
+    " r.event_id DESC)"
+    " AS age FROM (SELECT DISTINCT segment FROM places WHERE member = 4"
+    " AND value IN ('actor.suspended', 'actor.resumed')) AS p"
+    " CROSS JOIN records AS r WHERE r.id >= p.segment * 65536 AND r.id < (p.segment + 1) * 65536"
+    " AND r.kind IN ('actor.suspended', 'actor.resumed') AND r.node IS NOT NULL"
+    " AND r.actor IS NOT NULL) AS words WHERE age = 1 ORDER BY timestamp, event_id;"
+    "CREATE INDEX suspensions_open ON suspensions (number) WHERE resumed_at IS NULL;";
+
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {step_2, NULL, NULL},
@@ -282,4 +305,5 @@ const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_14, NULL, NULL},
     {step_15, NULL, NULL},
     {step_16, NULL, NULL},
+    {step_17, NULL, NULL},
 };
