@@ -11,19 +11,38 @@
  * call. */
 #include "base/check.h"
 #include "base/planted.h"
+#include "base/time.h"
+#include "json/json.h"
 #include "shards/inside.h"
 
 /* ---- their records ---- */
 
+/* A suspension that is taken over names the event of the person who suspended the actor, so that no
+ * reader counts it as a new decision. */
+static struct str previous_of(const struct call *c, struct buf *b)
+{
+    char since[TIME_TEXT];
+    if (c->kind != CALL_SUSPEND || c->actor.since_ms == 0) return (struct str){0};
+    time_write(c->actor.since_ms, since);
+    buf_put_literal(b, "{\"event_id\":");
+    json_put_string(b, c->actor.since_event);
+    buf_put_literal(b, ",\"timestamp\":");
+    json_put_plain(b, str_of(since, TIME_TEXT));
+    buf_put_byte(b, '}');
+    return b->overflow ? (struct str){0} : buf_view(b);
+}
+
 static struct str actor_event(struct call *c, struct effects *e, struct str kind, struct str reason)
 {
-    char event_id[ID_TEXT];
+    char event_id[ID_TEXT], previous[ESCAPE_GROWTH * NAME_BYTES_MAX + 128];
+    struct buf previous_buf = buf_over(previous, sizeof previous);
     id_write("evt_", call_event_id(c), event_id);
     const struct event happened = {.event_id = str_of(event_id, ID_TEXT),
                                    .kind = kind,
                                    .tenant_id = c->tenant,
                                    .timestamp = c->now_ms,
                                    .actor = c->actor.actor,
+                                   .previous = previous_of(c, &previous_buf),
                                    .reason = reason.size > 0 ? reason : (struct str){0},
                                    .resolved_by = c->requester.owner,
                                    .key_id = c->requester.key_id,
@@ -51,6 +70,13 @@ static void tell(struct effects *e, enum notice_kind kind, const struct actor *a
                .kind = kind, .tenant = a->facts.tenant, .actor = a->facts.actor, .at_ms = at_ms});
 }
 
+/* The words about one actor have rising times, so that their order can be found without this
+ * journal: the platform keeps the newest (src/store/suspension.h). */
+static void after(struct call *c, uint64_t word_ms)
+{
+    if (c->now_ms <= word_ms) c->now_ms = word_ms + 1;
+}
+
 /* ---- suspend ---- */
 
 /* No tenant may use up another tenant's kill switch: one tenant has half of the room at most. */
@@ -63,7 +89,8 @@ static bool has_room(const struct actor_table *t, struct str tenant)
 
 static enum err suspend_admit(const struct shard *s, const struct call *c)
 {
-    if (!has_room(&s->actors, c->tenant)) return ERR_OVERLOADED;
+    /* The sender bounds what is taken over: it counts all of it, and not by shards. */
+    if (c->actor.since_ms == 0 && !has_room(&s->actors, c->tenant)) return ERR_OVERLOADED;
     bool fits = c->actor.actor.size > 0 && c->actor.actor.size <= NAME_BYTES_MAX &&
                 c->tenant.size > 0 && c->tenant.size <= NAME_BYTES_MAX &&
                 c->requester.owner.size <= NAME_BYTES_MAX && c->actor.reason.size <= NOTE_BYTES_MAX;
@@ -74,12 +101,14 @@ static enum err suspend(struct shard *s, struct call *c, struct effects *e, stru
 {
     enum err err = suspend_admit(s, c);
     if (err != ERR_OK) return err;
+    if (*ret != NULL) after(c, (*ret)->resumed_ms);
     const struct actor_facts f = {.tenant = c->tenant,
                                   .actor = c->actor.actor,
                                   .reason = c->actor.reason,
                                   .by = c->requester.owner,
                                   .ordinal = c->actor.ordinal,
-                                  .suspended_ms = c->now_ms};
+                                  .suspended_ms =
+                                      c->actor.since_ms > 0 ? c->actor.since_ms : c->now_ms};
     const size_t most = DELTA_MOST_BYTES + f.reason.size;
     struct str event = actor_event(c, e, STR("actor.suspended"), f.reason);
     struct buf out = effects_buf(e, most);
@@ -156,6 +185,10 @@ static void answer_suspended(const struct actor *a, struct call *c, struct effec
 static void suspend_step(struct shard *s, struct call *c, struct effects *e)
 {
     struct actor *a = actor_find(&s->actors, c->tenant, c->actor.actor);
+    /* An adopted state may have a resume that the platform does not have. */
+    if (a != NULL && a->resumed_ms > 0 && a->resumed_ms >= c->actor.since_ms &&
+        c->actor.since_ms > 0)
+        return;
     if (a == NULL || a->resumed_ms > 0) c->err = suspend(s, c, e, &a);
     if (c->err != ERR_OK) return;
     /* Published each time: a repeated call is also answered only when all reactors know. */
@@ -211,6 +244,7 @@ static void resume_step(struct shard *s, struct call *c, struct effects *e)
         c->err = ERR_OUT_OF_RANGE;
         return;
     }
+    after(c, a->facts.suspended_ms);
     struct str event = actor_event(c, e, STR("actor.resumed"), c->actor.reason);
     struct buf out = effects_buf(e, DELTA_MOST_BYTES);
     delta_put_resumed(&out, c->slot, c->tenant, c->actor.actor, c->now_ms);

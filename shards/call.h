@@ -185,6 +185,10 @@ struct call {
             struct str actor, reason; /* reason: out too, where the actor is suspended already */
             uint64_t ordinal;         /* of suspend: its position in lists */
             uint64_t suspended_ms;    /* out */
+            /* of suspend: the time and the id of the event of an earlier suspension, at another
+             * engine, which is taken over from the platform; 0 and absent: it begins now */
+            uint64_t since_ms;
+            struct str since_event;
         } actor;
     };
 };

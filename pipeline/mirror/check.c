@@ -178,8 +178,8 @@ static enum err adopt_all(struct look *l, struct fault *f)
         LOG_ERROR, "adopted",
         "the state of %s was taken from Redis: what it did last may be missing, so %" PRIu64
         " counted tokens came back revoked and %" PRIu64
-        " pending or approved reviews expired. No token from before is accepted. Actors that were suspended last may act again, "
-        "and limits may let through again what they let through last. Suspend these actors again: the audit trail has them",
+        " pending or approved reviews expired. No token from before is accepted. Limits may let through again what they let through last. "
+        "The engine asks its platform for suspensions that are missing: suspend the actors again whose suspension it does not have either",
         past->adopted, tokens, reviews);
     return ERR_OK;
 }

@@ -66,8 +66,8 @@ static const struct flag suspend_flags[] = {{"reason", "TEXT", "why, for the rec
 static const struct flag list_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
 
 const struct command actor_commands[] = {
-    {"actor", "suspend", "ACTOR", "stop an agent, everywhere, now", NULL, suspend_flags, 1, 1,
-     actor_suspend},
+    {"actor", "suspend", "ACTOR", "stop an agent at this engine, in every spelling, now", NULL,
+     suspend_flags, 1, 1, actor_suspend},
     {"actor", "resume", "ACTOR", "end the suspension of an agent", NULL, NULL, 1, 1, actor_resume},
     {"actor", "list", "", "show the suspended agents", NULL, list_flags, 0, 0, actor_list},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

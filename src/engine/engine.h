@@ -51,6 +51,14 @@ struct disk_watch {
     uint64_t idle_ms;
 };
 
+/* A reactor's part of the suspensions that a new engine takes over, page by page. */
+struct takeover_share {
+    uint64_t number;       /* of the page */
+    bool is_open;          /* not reported as done */
+    size_t next;           /* to be looked at */
+    uint64_t block, place; /* of its newest record and notice; 0: none */
+};
+
 struct engine_reactor {
     struct engine *engine;
     unsigned index;
@@ -86,13 +94,15 @@ struct engine_reactor {
     /* calls that began with `bundle`, and with the one before it */
     unsigned pins, pins_before;
     struct loop_timer outbox; /* a peer's ring was full */
+    struct takeover_share takeover;
     bool draining;
     /* calls and waits: a momentary view, for the main thread */
     _Atomic unsigned under_way;
 };
 
 struct feed;
-struct signing; /* signing.h */
+struct takeover; /* takeover.h */
+struct signing;  /* signing.h */
 
 struct engine {
     struct config config;
@@ -110,6 +120,9 @@ struct engine {
     struct publisher *publisher;
     pthread_mutex_t followers_lock;
     struct feed *feed;
+    struct takeover *takeover; /* NULL: there was nothing to take over when it started */
+    /* it does not have the open suspensions of the platform yet: agents and tokens are refused */
+    atomic_bool takeover_due;
     struct signing *signing; /* keys of tokens */
     struct spans *spans;     /* NULL: no collector */
     struct shard **shards;   /* by reactor; recovered before the reactors start */

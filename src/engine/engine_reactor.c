@@ -30,6 +30,7 @@
 #include "engine/engine.h"
 #include "engine/operation.h"
 #include "engine/signing.h"
+#include "engine/takeover.h"
 #include "engine/traced.h"
 
 enum {
@@ -324,6 +325,7 @@ static void engine_reactor_end(void *context)
     http_server_release(w->server, written, durable);
     traced_turn(w, written, durable);
     owner_durable(w, durable);
+    more = takeover_turn(w) || more;
     flush_mail(w);
     bool has_room = engine_reactor_has_room(w);
     watch_disk(w, has_room, durable);

@@ -26,6 +26,7 @@
 #include "base/thread.h"
 #include "crypto/secret.h"
 #include "engine/engine.h"
+#include "engine/takeover.h"
 #include "http/client.h"
 
 enum {
@@ -394,6 +395,8 @@ static void *feed_run(void *argument)
         uint64_t begun_ns = world_monotonic_ns();
         enum err err = ask(feed, &f);
         atomic_store(&feed->is_set_refused, feed->is_refused);
+        if (err == ERR_OK && takeover_is_due(feed->engine))
+            err = takeover_run(feed->engine, feed->client, feed->authorization, &f);
         uint64_t took_ms = (world_monotonic_ns() - begun_ns) / 1000000;
         close_what_is_due(feed);
         if (err == ERR_OK) {
@@ -476,6 +479,7 @@ void feed_stop(struct engine *e)
     pthread_cond_signal(&feed->wake);
     pthread_mutex_unlock(&feed->mutex);
     http_client_interrupt(feed->client);
+    takeover_stop(e);
     pthread_join(feed->thread, NULL);
     feed->running = false;
 }

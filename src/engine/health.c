@@ -3,6 +3,7 @@
 
 #include "api/operations.h"
 #include "engine/engine.h"
+#include "engine/takeover.h"
 
 enum {
     SILENT_MS = 5000,
@@ -125,6 +126,8 @@ void readyz_handle(void *context, struct http_exchange *x)
             "another engine has taken over this engine's state in Redis; this one ends");
     else if (atomic_load(&w->engine->revision) == 0)
         (void)fault_set(&f, ERR_STARTING, "", "%s", engine_why_empty(w->engine));
+    else if (takeover_is_due(w->engine))
+        (void)takeover_fault(w->engine, &f);
     else if (journal_is_full(w->engine->journal))
         (void)fault_plain(&f, ERR_JOURNAL_FULL);
     else if (engine_stands_still(w->engine))
@@ -133,7 +136,8 @@ void readyz_handle(void *context, struct http_exchange *x)
         (void)fault_set(
             &f, ERR_STORE_UNAVAILABLE, "",
             "the platform has records of this node that this journal does not have, so it does "
-            "not know what they revoked or suspended; see the check publish in /healthz");
+            "not know what they revoked or suspended, spent or counted. Start it with a node name "
+            "of its own (--node NAME); see the check publish in /healthz");
     if (f.err != ERR_OK)
         api_refuse(&w->api, x, &f, (struct str){0});
     else

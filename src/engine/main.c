@@ -31,6 +31,7 @@
 #include "engine/engine.h"
 #include "engine/old_limits.h"
 #include "engine/signing.h"
+#include "engine/takeover.h"
 #include "engine/recovery.h"
 #include "http/listen.h"
 
@@ -271,6 +272,8 @@ static enum err open_journal(struct boot *b, struct fault *f)
     snprintf(cut, sizeof cut, "%llu", (unsigned long long)report.cut_bytes);
     log_line(report.cut_frames > 0 ? LOG_WARNING : LOG_INFO, "journal_recovered", "last_seq", seq,
              "torn_bytes_cut", cut, NULL);
+    err = takeover_open(e, report.last_seq == 0, f);
+    if (err != ERR_OK) return err;
     err = lifecycle_started(e, &report, b->recovery.past.adopted);
     if (err != ERR_OK)
         return fault_set(f, err, "", "the first record cannot be written: %s", err_sentence(err));
@@ -576,6 +579,7 @@ static void drain(struct boot *b)
     /* they leave together */
     for (unsigned i = 0; i < e->reactor_count; i++) reactor_join(e->reactors[i].reactor);
     feed_destroy(e);
+    takeover_destroy(e);
     if (lifecycle_stopped(e) != ERR_OK) log_line(LOG_WARNING, "stop_not_recorded", NULL);
     struct publisher *publisher = set_publisher(e, NULL);
     if (publisher != NULL && !publish_stop(publisher, PUBLISH_DRAIN_MS))

@@ -285,6 +285,15 @@ static bool run(struct engine_reactor *w, struct call *c)
 
 bool owner_call(struct engine_reactor *w, struct call *c) { return run(w, c); }
 
+enum err owner_take_over(struct engine_reactor *w, struct call *c)
+{
+    enum err err;
+    number(w, c);
+    do err = step(w, c);
+    while (err == ERR_OK && !c->answered && w->owner.effects.again);
+    return err == ERR_OK ? c->err : err;
+}
+
 void owner_return(struct engine_reactor *w, struct call *c) { answer(w, c); }
 
 static bool take_out(struct call_queue *q, const struct call *wanted)

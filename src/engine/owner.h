@@ -68,6 +68,11 @@ bool owner_all_know(struct engine_reactor *w, struct call *c);
  * when it is. */
 bool owner_synced(struct engine_reactor *w, struct call *c);
 
+/* Suspends an own actor as the platform has it, without a client (CALL_SUSPEND with since_ms).
+ * ERR_FULL: no block is free; repeat it, which does only what is left. Else c->block and
+ * owner.place have to be waited for. */
+enum err owner_take_over(struct engine_reactor *w, struct call *c);
+
 /* The steps at the end of a turn, in this order: */
 void owner_retry(struct engine_reactor *w); /* held calls, if there is room again */
 /* due work; true: some is left for the next turn */

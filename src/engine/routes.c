@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "engine/auth_request.h"
 #include "engine/engine.h"
+#include "engine/takeover.h"
 #include "engine/traced.h"
 #include "pipeline/spans/trace_context.h"
 
@@ -229,6 +230,7 @@ const struct http_route engine_routes[] = {
     FORWARD(HTTP_GET, "/api/v1/audit/trace/{id}", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/audit/positions", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/engines", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/suspensions", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_POST, "/api/v1/audit/gaps", HTTP_BODY_JSON, 0),
     FORWARD(HTTP_POST, "/api/v1/audit/streams:forget", HTTP_BODY_JSON, 0),
     FORWARD_LARGE(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES,
@@ -291,6 +293,11 @@ void route_handle(void *context, struct http_exchange *x)
         (void)fault_set(
             &f, ERR_STORE_UNAVAILABLE, "",
             "another engine has taken over this engine's state in Redis; this one makes no more decisions");
+        refuse(w, x, &f);
+        return;
+    }
+    if (x->route->roles != 0 && x->route->effect != EFFECT_TIGHTEN && takeover_is_due(w->engine)) {
+        (void)takeover_fault(w->engine, &f);
         refuse(w, x, &f);
         return;
     }

@@ -222,16 +222,17 @@ def test_audit_query_and_trace(writ):
 def test_who_was_suspended_is_found_as_the_runbook_says(writ):
     stack, tenant = writ.tenant.stack, writ.tenant
     with stack.at_engine(tenant.admin) as wire:
-        for actor in ("a_bot", "b_bot"):
+        for actor in ("a_bot", "b_bot", "back"):
             assert wire.post(f"/v1/actors/{actor}/suspend", {"reason": "odd"}).status == 200
+        assert wire.post("/v1/actors/back/resume", {}).status == 200
     stack.wait_published()
     section = (harness.TOP / "ops/runbook.md").read_text().split("### WritEngineDown")[1].split("\n### ")[0]
-    suspended, = re.findall("^    (writ audit export .*)", section, re.M)
+    suspended, = re.findall("^    (curl .*/suspensions.*)", section, re.M)
     environment = {**os.environ, "WRIT_KEY": tenant.admin, "WRIT_ENGINE_URL": stack.engine.url, "WRIT_PLATFORM_URL": stack.platform.url,
                    "PATH": f"{harness.BIN}:{os.environ['PATH']}"}
-    words = suspended.replace("NAME", tenant.name).replace("TIME", "1h")
+    words = suspended.replace("NAME", tenant.name)
     told = subprocess.run(["bash", "-o", "pipefail", "-c", words], env=environment, capture_output=True, text=True, check=True).stdout
-    assert sorted(line.split("\t")[1] for line in told.splitlines()) == ["a_bot", "b_bot"]
+    assert [row["actor"] for row in json.loads(told)["suspensions"]] == ["a_bot", "b_bot"]
 
 
 def test_a_trace_is_asked_for_by_any_id_and_what_has_none_is_shown_alone(writ):

@@ -7,6 +7,7 @@ LISTS = {
     "/api/v1/audit": "tenant_id actor action decision trace_id kind rule user_id from to limit cursor order exact",
     "/api/v1/bundle": "wait tenant_id",
     "/api/v1/engines": "tenant_id limit cursor",
+    "/api/v1/suspensions": "tenant_id open limit cursor",
     "/api/v1/keys": "tenant_id limit cursor",
     "/api/v1/policies": "tenant_id limit cursor",
     "/api/v1/policies/x/versions": "tenant_id limit cursor",

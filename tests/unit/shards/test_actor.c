@@ -469,6 +469,71 @@ static void a_long_reason_is_kept_and_fits_its_record(void **state)
     scene_compare(s->shard, s->twin);
 }
 
+static void words_in_the_same_millisecond_have_rising_times(void **state)
+{
+    struct scene *s = *state;
+    scene_ask(s, suspend_call(s, STR("bot"), STR("one")));
+    resume(s, STR("bot"));
+    assert_int_equal(scene_event(s, -1).timestamp, s->now_ms + 1);
+    struct call *again = suspend_call(s, STR("bot"), STR("two"));
+    scene_ask(s, again);
+    assert_int_equal(scene_event(s, -1).timestamp, s->now_ms + 2);
+    assert_int_equal(again->actor.suspended_ms, s->now_ms + 2);
+    scene_compare(s->shard, s->twin);
+}
+
+/* ---- suspensions of the platform ---- */
+
+static struct call *take_over(struct scene *s, struct str actor, uint64_t since_ms)
+{
+    struct call *c = suspend_call(s, actor, STR("it pays \"everyone\""));
+    c->requester.owner = STR("carol");
+    c->requester.key_id = (struct str){0};
+    c->actor.since_ms = since_ms;
+    c->actor.since_event = STR("evt_1");
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    return c;
+}
+
+static void what_is_taken_over_keeps_its_time_and_names_the_first_event(void **state)
+{
+    struct scene *s = *state;
+    struct call *c = take_over(s, STR("bot"), 86400000);
+    assert_int_equal(c->actor.suspended_ms, 86400000);
+    struct event e = scene_event(s, -1);
+    assert_text(e.kind, "actor.suspended");
+    assert_text(e.resolved_by, "carol");
+    assert_text(e.reason, "it pays \"everyone\"");
+    assert_text(e.previous, "{\"event_id\":\"evt_1\",\"timestamp\":\"1970-01-02T00:00:00.000Z\"}");
+    assert_int_equal(e.timestamp, s->now_ms);
+    assert_int_equal(s->notice.kind, NOTICE_ACTOR_SUSPENDED);
+    assert_int_equal(list(s, 0, 10)->list.actors[0].suspended_ms, 86400000);
+    scene_compare(s->shard, s->twin);
+}
+
+static void what_is_suspended_already_is_taken_over_without_a_record(void **state)
+{
+    struct scene *s = *state;
+    scene_ask(s, suspend_call(s, STR("bot"), STR("one")));
+    (void)take_over(s, STR("bot"), 86400000);
+    assert_int_equal(s->record_count, 1);
+    assert_int_equal(s->notice_count, 2);
+    assert_int_equal(s->effects.reveals_block, s->block); /* it may not be durable */
+}
+
+static void a_later_resume_of_an_adopted_state_stays(void **state)
+{
+    struct scene *s = *state;
+    scene_ask(s, suspend_call(s, STR("bot"), STR("one")));
+    resume(s, STR("bot"));
+    take_over(s, STR("bot"), s->now_ms);
+    assert_int_equal(s->record_count, 2);
+    assert_int_equal(list(s, 0, 10)->list.total, 0);
+    take_over(s, STR("bot"), s->now_ms + 5000); /* an earlier resume does not */
+    assert_int_equal(list(s, 0, 10)->list.total, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -491,6 +556,10 @@ int main(void)
         scene_test(suspended_actors_are_listed_in_pages_by_tenant),
         scene_test(no_more_than_so_many_may_be_suspended),
         scene_test(a_long_reason_is_kept_and_fits_its_record),
+        scene_test(words_in_the_same_millisecond_have_rising_times),
+        scene_test(what_is_taken_over_keeps_its_time_and_names_the_first_event),
+        scene_test(what_is_suspended_already_is_taken_over_without_a_record),
+        scene_test(a_later_resume_of_an_adopted_state_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
