@@ -320,6 +320,17 @@ class Earlier:
                 wrong.append(f"{row['what']}: {row['method']} {row['path']} {row['body']}: expected {row['http']} {row['members']}, got {reply}")
         assert not wrong, "\n".join(wrong)
 
+    def check_suspensions(self):
+        """The upgrade has found the newest word about each actor in the trail; of two in the same millisecond the suspension."""
+        words = [event for kind in ("actor.suspended", "actor.resumed") for event in self.stack.events(kind=kind)]
+        newest = {word["actor"]: word for word in sorted(words, key=lambda word: (word["timestamp"], word["kind"], word["event_id"]))}
+        with self.stack.at_platform("auditor") as wire:
+            rows = wire.get("/api/v1/suspensions?limit=500").json["suspensions"]
+        assert {row["actor"]: (row["event_id"], row["suspended"]) for row in rows} == \
+            {actor: (word["event_id"], word["kind"] == "actor.suspended") for actor, word in newest.items()}
+        assert {("stopped-first", "odd", "admin-owner"), ("stopped-second", "odd", "admin-owner")} <= \
+            {(row["actor"], row.get("reason"), row.get("suspended_by")) for row in rows if row["suspended"]}
+
     def check_again(self):
         """What was refused stays refused, and what was used up is."""
         self.check_nothing_is_looser()

@@ -32,6 +32,7 @@ def test_a_data_directory_goes_on_where_it_was(opened, commit):
     earlier = opened(commit / "sqlite").start()
     earlier.check()
     earlier.check_history()
+    earlier.check_suspensions()
     earlier.stack.wait_published()
     earlier.stack.engine.stop()
     earlier.stack.engine.start()  # from a snapshot of this program
@@ -44,6 +45,7 @@ def test_a_data_directory_with_postgresql_and_redis_goes_on_where_it_was(opened,
     earlier = opened(commit / "postgres", postgres=postgres, redis=redis).start()
     earlier.check()
     earlier.check_history()
+    earlier.check_suspensions()
     earlier.wait_mirrored()
     earlier.check_again()
     earlier.stack.engine.stop()
