@@ -212,6 +212,7 @@ static void outcome_reviewers(struct evaluation *b, struct policy_outcome *o)
         numbers_sort(&b->approved);
         rules = &b->approved;
     }
+    if (b->failed) return;
     check(rules->count > 0); /* a person is asked something */
     outcome_review(b, rules, &o->review);
 }
