@@ -296,12 +296,12 @@ static inline struct ref_outcome reference(const struct ref_request *q, bool wit
     static const char *const kinds[] = {"deny", "review", "compute", "allow"};
     struct ref_outcome o = {.verdict = VERDICT_DENY};
     if (!in_scope(q)) {
-        put(o.rule, "token:scope");
+        snprintf(o.rule, sizeof o.rule, "%s", "token:scope");
         return o;
     }
     struct ref_vote best = walk(q, q->action, with_shadow, &o);
     if (best.rule == NULL) {
-        put(o.rule, "default:deny");
+        snprintf(o.rule, sizeof o.rule, "%s", "default:deny");
         return o;
     }
     put(o.policy, documents[best.rule->document].name);
