@@ -214,9 +214,9 @@ void bundle_handle(void *context, struct http_exchange *x)
     j->done = bundle_done;
     if (d->node_size > 0) followers_saw(p, str_of(d->node, d->node_size), d->key_id, &revision);
     /* The engine may run a newer revision than this thread knows. Then nothing newer exists
-     * either. */
+     * either. While the set is refused, no engine waits: it gets the reason at once. */
     bool waits = d->is_believed && revision.number >= p->revision && seconds > 0 && !p->draining &&
-                 p->bundle_wait_count < waits_most(p);
+                 p->set_trouble.text[0] == '\0' && p->bundle_wait_count < waits_most(p);
     if (!waits) {
         job_send(j, x, QUEUE_READER);
         return;
