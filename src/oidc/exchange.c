@@ -6,8 +6,7 @@
 
 enum { SECRET_MAX = 512, FORM_BYTES_MAX = 16 << 10 };
 
-/* application/x-www-form-urlencoded, as RFC 6749 (appendix B) wants it for bodies and for Basic. */
-static void put_encoded(struct buf *out, struct str text)
+void oidc_put_encoded(struct buf *out, struct str text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char c = text.bytes[i];
@@ -22,14 +21,14 @@ static void put_encoded(struct buf *out, struct str text)
 static void put_form(struct buf *out, const struct oidc_exchange *e, const struct oidc_settings *s)
 {
     buf_put_literal(out, "grant_type=authorization_code&code=");
-    put_encoded(out, e->code);
+    oidc_put_encoded(out, e->code);
     buf_put_literal(out, "&redirect_uri=");
-    put_encoded(out, e->redirect_uri);
+    oidc_put_encoded(out, e->redirect_uri);
     buf_put_literal(out, "&code_verifier=");
-    put_encoded(out, e->verifier);
+    oidc_put_encoded(out, e->verifier);
     if (*s->client_secret_file != '\0') return; /* the client is in the header, and only there */
     buf_put_literal(out, "&client_id=");
-    put_encoded(out, str_from(s->client_id));
+    oidc_put_encoded(out, str_from(s->client_id));
 }
 
 /* User and password for the scheme Basic, NUL-terminated in `out`. *ret_password is "" for a public
@@ -44,10 +43,10 @@ static enum err put_client(struct buf *out, const struct oidc_settings *s, size_
     enum err err =
         secret_read("client_secret_file", s->client_secret_file, secret, sizeof secret, &size, f);
     if (err != ERR_OK) return err;
-    put_encoded(out, str_from(s->client_id));
+    oidc_put_encoded(out, str_from(s->client_id));
     buf_put_byte(out, '\0');
     *ret_password = out->size;
-    put_encoded(out, str_of(secret, size));
+    oidc_put_encoded(out, str_of(secret, size));
     buf_put_byte(out, '\0');
     memory_wipe(secret, sizeof secret);
     return ERR_OK;

@@ -69,6 +69,9 @@ struct oidc_endpoints {
 enum err oidc_endpoints(struct oidc *o, size_t provider, struct oidc_endpoints *ret,
                         bool *ret_may_change, struct fault *f);
 
+/* application/x-www-form-urlencoded, as RFC 6749 (appendix B) wants it for URLs, bodies and Basic. */
+void oidc_put_encoded(struct buf *out, struct str text);
+
 /* One exchange of an authorization code for an ID token (RFC 6749 4.1.3, RFC 7636 4.5). The caller
  * owns it, and its memory and the texts stay until done() is called. */
 struct oidc_exchange {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "oidc/oidc.h"
 
 enum {
     BODY_BYTES = FLOW_SECRET_BYTES + SHA256_BYTES + 8, /* secret, replaced session, time */
@@ -105,20 +106,10 @@ bool flow_has_state(const struct flow *f, const struct sha256 *key, struct str p
 
 /* ---- the URL ---- */
 
-static bool is_unreserved(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '.' || c == '_' || c == '~';
-}
-
 void flow_put_parameter(struct buf *out, bool is_first, const char *name, struct str value)
 {
     buf_printf(out, "%c%s=", is_first ? '?' : '&', name);
-    for (size_t i = 0; i < value.size; i++)
-        if (is_unreserved(value.bytes[i]))
-            buf_put_byte(out, value.bytes[i]);
-        else
-            buf_printf(out, "%%%02X", (unsigned)(unsigned char)value.bytes[i]);
+    oidc_put_encoded(out, value);
 }
 
 static struct str challenge_of(const struct flow *f, const struct sha256 *key, struct str provider,
