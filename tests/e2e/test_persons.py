@@ -164,7 +164,7 @@ UNPROVEN = [
     ("one for another review", forged(path=lambda target, other: f"/v1/queue/{other}/approve"), 401, "assertion_refused"),
     ("one for a denial", forged(path=lambda target, other: target.replace("approve", "deny")), 401, "assertion_refused"),
     ("one for a read", forged(method="GET"), 401, "assertion_refused"),
-    ("one older than a minute", forged(made_at=lambda queue: int(time.time() * 1000) - 60001), 401, "assertion_refused"),
+    ("one older than a minute", forged(made_at=lambda queue: int(time.time() * 1000) - 61000), 401, "assertion_refused"),
     ("one with other claims", forged(claims=[("groups", "bash")], changed=(b"bash", b"cash")), 401, "unauthenticated"),
     ("one about another person", forged(person="zoe", changed=(b"zoe", b"rita")), 401, "unauthenticated"),
     ("one with a stolen admin key", forged(secret=lambda queue: secret_of(queue, "root")), 401, "unauthenticated"),

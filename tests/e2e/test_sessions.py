@@ -398,7 +398,7 @@ def test_an_assertion_is_for_one_call(queue, forge):
 
 
 OLD = [
-    ("older than a minute", {"made_at": lambda: int(time.time() * 1000) - 60000}, 401, "assertion_refused"),
+    ("older than a minute", {"made_at": lambda: int(time.time() * 1000) - 61000}, 401, "assertion_refused"),
     ("of the future", {"made_at": lambda: int(time.time() * 1000) + 30000}, 401, "assertion_refused"),
     ("of another tenant", {"tenant": lambda: "default"}, 401, "credential_revoked"),
     ("of every tenant", {"tenant": lambda: "*"}, 401, "credential_revoked"),
