@@ -4,7 +4,7 @@
  *      \------------------\--------- a rotation that ends the older ones -----------/
  *
  * A rotation is a number and a salt, journaled. The key itself is derived from the salt and the
- * engine's pepper (engine/signing.h), so that neither of the two alone gives the key. They belong
+ * engine's pepper (engine/runtime/signing.h), so that neither of the two alone gives the key. They belong
  * to slot 0, and only its owner rotates. The overlap is longer than the life of any token, and than
  * the time in which a retried mint may return its text again. Rotations are not mirrored: an engine
  * that adopts a state begins with a key of its own. */

@@ -72,7 +72,7 @@ def rss_bytes(pid):
 
 
 def slot_of_counter(actor):
-    """As src/engine/digest.c digests it: the slot of rule `counted` in the policy `state` above."""
+    """As src/engine/decision/digest.c digests it: the slot of rule `counted` in the policy `state` above."""
     digest = hashlib.sha256()
     for part in ("limit of any window", harness.Stack.TENANT, "state", "counted", "actor", actor):
         digest.update(len(part).to_bytes(4, "little") + part.encode())

@@ -12,7 +12,7 @@
  * Anything else is ERR_UNAUTHENTICATED. Nothing of the claims is parsed before the signature holds.
  *
  * A signature only proves possession of the signing key. Whether the token was minted is known
- * only to its slot (engine/sight.h). */
+ * only to its slot (engine/runtime/sight.h). */
 #ifndef ACCESS_TOKEN_H
 #define ACCESS_TOKEN_H
 
@@ -49,7 +49,7 @@ struct token_claims *token_claims_keep(const struct token_claims *c);
  *
  * A pair is in the key set as soon as it is made, signs from its `active_ms` on until a younger
  * one does, verifies for an overlap after that, and is then removed. The engine provides the
- * secrets (engine/signing.h); earlier versions kept each in its own file. */
+ * secrets (engine/runtime/signing.h); earlier versions kept each in its own file. */
 
 struct signers; /* immutable, shared by threads; replaced when keys rotate */
 

@@ -57,7 +57,7 @@ struct caller {
      * person without a key (key_is_person()). */
     const struct assertion *assertion;
     /* A token's text, in the arena, until its slot has confirmed that it was minted; absent:
-     * confirmed already. Until then the token must not be accepted (engine/sight.h). */
+     * confirmed already. Until then the token must not be accepted (engine/runtime/sight.h). */
     struct str unseen;
     /* the tenant of this request; absent if a `*` key has named none */
     struct str tenant;

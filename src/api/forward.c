@@ -94,7 +94,7 @@ static enum err find_peer(struct forward *f, struct fault *fault)
 }
 
 /* A forwarded request keeps a connection as long as the peer is silent. So waits may have three
- * quarters, as in the programs' own limits (engine/waits.h, platform/follow.c), and those with
+ * quarters, as in the programs' own limits (engine/runtime/waits.h, platform/follow.c), and those with
  * one credential half. */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
                                const char *address, struct tls *tls, uint32_t connections)

@@ -1,5 +1,5 @@
 /* operations.h - requests of operators and load balancers to either program: /livez, /readyz,
- * /healthz, /metrics. The values come from each program (engine/health.c,
+ * /healthz, /metrics. The values come from each program (engine/control/health.c,
  * platform/operations.c). */
 #ifndef API_OPERATIONS_H
 #define API_OPERATIONS_H

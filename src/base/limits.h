@@ -113,7 +113,7 @@ enum {
     LIMIT_OUTCOME_SECONDS = 600,
     LIMIT_WAITERS_PER_OUTCOME = 128, /* equal requests that wait for the first */
     LIMIT_CALLS_AWAY = 4096,         /* requests of one reactor that wait for other slots */
-    LIMIT_WAITS = 65536,             /* review waits of one reactor, at most (engine/waits.h) */
+    LIMIT_WAITS = 65536, /* review waits of one reactor, at most (engine/runtime/waits.h) */
 
     LIMIT_REACTORS = 64,
     LIMIT_POLICIES_PER_TENANT = 1024,

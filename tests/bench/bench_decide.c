@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "engine/decide.h"
+#include "engine/decision/decide.h"
 #include "json/json.h"
 
 enum { REQUESTS = 4096, ROUNDS_USUALLY = 50, BODY_BYTES = 1024, POLICY_BYTES = 1 << 20 };

@@ -28,7 +28,7 @@
 
 #include "base/world.h"
 #include "tests/bench/policy_shapes.h"
-#include "engine/decide.h"
+#include "engine/decision/decide.h"
 
 enum {
     REQUESTS = 4096, /* a power of two */

@@ -197,7 +197,7 @@ static void note(const struct limit_told *told, uint64_t window_ms, int64_t amou
         told->stamp_ms, window_ms / (LIMIT_BUCKETS - 1) + 1, amount < 0 ? 0 : amount};
 }
 
-/* As engine/authorization.c does it. */
+/* As engine/decision/authorization.c does it. */
 static void request(void)
 {
     struct limit_request ask = {.key = key_of(0),

@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "engine/redeem.h"
+#include "engine/decision/redeem.h"
 #include "shards/delta.h"
 #include "shards/mailbox.h"
 

@@ -6,7 +6,7 @@
  * function: test_walk_of_a_decision.py has it named. Functions of headers are not instrumented. */
 #include "../unit/engine/calls_rig.h"
 
-#include "engine/digest.h"
+#include "engine/decision/digest.h"
 
 enum { ENTERED_MAX = 4096 };
 

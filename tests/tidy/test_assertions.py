@@ -25,7 +25,7 @@ CALLED = re.compile(r"(?:(?<=\s)|(?<=\())(check|\w+_check|_Static_assert)\(")
 def texts(room):
     folder = ROOT / ROOMS[room]
     return {p.name: re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.S)
-            for p in sorted([*folder.glob("*.c"), *folder.glob("*.h")])}
+            for p in sorted([*folder.rglob("*.c"), *folder.rglob("*.h")])}
 
 
 def counts(room):

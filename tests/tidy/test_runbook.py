@@ -25,7 +25,7 @@ def sections():
 def checks():
     """The checks of both programs' /healthz, as their sources name them."""
     engine, platform = (re.findall(r'checks_put\(c, \w+, "(\w+)"', (TOP / "src" / path).read_text())
-                        for path in ("engine/health.c", "platform/operations.c"))
+                        for path in ("engine/control/health.c", "platform/operations.c"))
     assert len(engine) >= 7 and {"kafka", "store"} <= set(platform), "the checks were not found in the sources"
     return [f"engine: {name}" for name in engine] + [f"platform: {name}" for name in platform]
 

@@ -278,7 +278,7 @@ def test_the_engine_forwards_every_path_of_the_platform():
 
     Not a browser's session: its cookie is for the platform's origin.
     """
-    text = (TOP / "src/engine/routes.c").read_text()
+    text = (TOP / "src/engine/control/routes.c").read_text()
     forwarded = set(re.findall(r'\bFORWARD(?:_LARGE)?\(HTTP_(\w+), "(/[^"]*)"', text))
     both = {target for target in routes_of("src/platform") if not re.match("/api/v1/(?!session)", target[1])}
     assert forwarded == routes_of("src/platform") - both

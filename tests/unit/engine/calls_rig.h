@@ -28,8 +28,8 @@
 
 #include "base/check.h"
 #include "engine/engine.h"
-#include "engine/recovery.h"
-#include "engine/signing.h"
+#include "engine/control/recovery.h"
+#include "engine/runtime/signing.h"
 
 enum { RIG_REACTORS = 4, RIG_ANSWER_BYTES = 256 << 10 };
 

@@ -13,7 +13,7 @@
 
 #include "base/limits.h"
 #include "base/time.h"
-#include "engine/decide.h"
+#include "engine/decision/decide.h"
 
 static const uint64_t scene_now_ms = 1795166400123; /* 2026-11-20T09:20:00.123Z */
 

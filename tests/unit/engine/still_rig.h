@@ -5,7 +5,7 @@
 #define TESTS_STILL_RIG_H
 
 #include "calls_rig.h"
-#include "engine/digest.h"
+#include "engine/decision/digest.h"
 
 enum {
     HANG_SECONDS = 240,

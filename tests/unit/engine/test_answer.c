@@ -1,7 +1,7 @@
 /* The answer's two spellings, made of a decision that is filled in by hand. */
 #include "unit/engine/decide_scene.h"
 
-#include "engine/answer.h"
+#include "engine/decision/answer.h"
 
 static const char hash[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 

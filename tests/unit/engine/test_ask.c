@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/limits.h"
-#include "engine/auth_request.h"
+#include "engine/decision/auth_request.h"
 
 struct scene {
     struct arena arena;

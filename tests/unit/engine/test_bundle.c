@@ -8,7 +8,7 @@
 /* cmocka wants the four above first. */
 #include <cmocka.h>
 
-#include "engine/bundle.h"
+#include "engine/control/bundle.h"
 
 enum { GRACE_MS = 60000 };
 

@@ -3,7 +3,7 @@
  * program has a time limit. */
 #include "calls_rig.h"
 
-#include "engine/digest.h"
+#include "engine/decision/digest.h"
 
 enum { HANG_SECONDS = 900 };
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "engine/commit.h"
+#include "engine/runtime/commit.h"
 #include "engine/engine.h"
 
 struct scene {

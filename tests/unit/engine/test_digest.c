@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "engine/digest.h"
+#include "engine/decision/digest.h"
 
 struct scene {
     struct hasher *hasher;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "engine/terms.h"
+#include "engine/decision/terms.h"
 
 static int set_up(void **state)
 {

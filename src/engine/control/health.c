@@ -1,0 +1,207 @@
+/* health.c - liveness, readiness, health checks and metrics. */
+#include <stdio.h>
+
+#include "api/operations.h"
+#include "engine/engine.h"
+#include "engine/control/takeover.h"
+
+enum {
+    SILENT_MS = 5000,
+    PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS,
+    HEALTH_BYTES = 16 << 10,
+    DISK_DEGRADED_PERCENT = 80
+};
+
+/* A total of 0: there is no bound, or it is unknown. */
+static bool is_tight(uint64_t left, uint64_t total)
+{
+    return (double)left < (double)total * (100 - DISK_DEGRADED_PERCENT) / 100;
+}
+
+static void put_checks(struct checks *c, struct engine_reactor *w)
+{
+    struct engine *e = w->engine;
+    const struct bundle_facts *facts = bundle_facts(w->bundle);
+    struct journal_totals totals;
+    journal_totals(e->journal, &totals);
+    bool tight = is_tight(totals.free_bytes, totals.total_bytes);
+    const char *policies = facts->revision == 0
+                               ? engine_why_empty(e)
+                               : "the newest policies of a tenant cannot be loaded; see the log";
+    checks_put(c, METRIC_ENGINE_CHECK_BUNDLE, "bundle",
+               facts->revision != 0 && facts->tenants_unloadable == 0, policies);
+    char clock[CLOCK_TROUBLE_TEXT];
+    checks_put(c, METRIC_ENGINE_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
+    checks_put(c, METRIC_ENGINE_CHECK_DISK, "disk",
+               !tight && !is_tight(totals.free_files, totals.total_files),
+               tight ? "the journal's file system is more than 80 % full"
+                     : "more than 80 % of the inodes of the journal's file system are in use");
+    if (e->config.platform_url[0] != '\0') {
+        struct feed_status feed;
+        feed_status(e, &feed);
+        char text[sizeof feed.trouble + 40];
+        snprintf(text, sizeof text, "%s%s",
+                 feed.is_cut_short ? "" : "policies and keys stay as they are: ",
+                 feed.trouble[0] != '\0' ? feed.trouble : "the platform does not answer");
+        checks_put(c, METRIC_ENGINE_CHECK_FEED, "feed",
+                   !feed.is_cut_short && !feed.is_refused &&
+                       (feed.reachable || feed.silent_ms < SILENT_MS),
+                   text);
+    }
+    bool is_full = journal_is_full(e->journal);
+    checks_put(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),
+               is_full ? "there is no room for records: decisions are refused"
+                       : STANDS_STILL_TEXT ": decisions are refused");
+    char keys[KEY_TROUBLE_TEXT];
+    checks_put(c, METRIC_ENGINE_CHECK_KEYS, "keys",
+               !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
+    pthread_mutex_lock(&e->followers_lock);
+    struct state_follower_status keep = {0};
+    bool keeping = e->state_follower != NULL;
+    if (keeping) state_follower_status(e->state_follower, &keep);
+    struct publish_status publish = {0};
+    bool publishing = e->publisher != NULL;
+    if (publishing) publish_status(e->publisher, &publish);
+    pthread_mutex_unlock(&e->followers_lock);
+    if (publishing)
+        checks_put(c, METRIC_ENGINE_CHECK_PUBLISH, "publish",
+                   !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
+                   publish.text[0] != '\0' ? publish.text : "records wait for the platform");
+    char tls[TLS_TROUBLE_TEXT];
+    if (keeping && keep.redis_configured)
+        checks_put(c, METRIC_ENGINE_CHECK_REDIS, "redis",
+                   keep.redis_reachable && keep.text[0] == '\0',
+                   keep.text[0] != '\0' ? keep.text : "Redis was not reached yet");
+    if (keeping)
+        checks_put(c, METRIC_ENGINE_CHECK_SNAPSHOT, "snapshot", !keep.snapshot_fails,
+                   keep.snapshot_text);
+    if (e->tls != NULL)
+        checks_put(c, METRIC_ENGINE_CHECK_TLS, "tls", tls_is_well(e->tls, world_now_ms(), tls),
+                   tls);
+}
+
+void healthz_handle(void *context, struct http_exchange *x)
+{
+    struct engine_reactor *w = context;
+    char bytes[HEALTH_BYTES];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    struct checks checks = {.out = &b, .sheet = w->engine->reactors[0].sheet};
+    buf_put_literal(&b, "{\"checks\":{");
+    put_checks(&checks, w);
+    buf_put_literal(&b, "},\"journal_hours_left\":");
+    buf_put_u64(&b, atomic_load(&w->engine->journal_left_seconds) / 3600);
+    buf_put_literal(&b, ",\"node\":");
+    json_put_string(&b, str_from(w->engine->node));
+    checks_put_end(&checks, &b, "writ-engine");
+    api_reply(&w->api, x, 200, buf_view(&b), (struct str){0});
+}
+
+void livez_handle(void *context, struct http_exchange *x)
+{
+    struct engine_reactor *w = context;
+    api_reply_alive(&w->api, x);
+}
+
+/* True: the state lacks records of this node that the platform has, so it should serve no
+ * requests. */
+static bool is_behind(struct engine *e)
+{
+    struct publish_status publish = {0};
+    pthread_mutex_lock(&e->followers_lock);
+    if (e->publisher != NULL) publish_status(e->publisher, &publish);
+    pthread_mutex_unlock(&e->followers_lock);
+    return publish_state_is_behind(publish.state);
+}
+
+void readyz_handle(void *context, struct http_exchange *x)
+{
+    struct engine_reactor *w = context;
+    struct fault f = {.err = ERR_OK};
+    enum phase phase = atomic_load(&w->engine->phase);
+    if (phase == PHASE_DRAINING)
+        (void)fault_plain(&f, ERR_DRAINING);
+    else if (phase == PHASE_LOST)
+        (void)fault_set(
+            &f, ERR_STORE_UNAVAILABLE, "",
+            "another engine has taken over this engine's state in Redis; this one ends");
+    else if (atomic_load(&w->engine->revision) == 0)
+        (void)fault_set(&f, ERR_STARTING, "", "%s", engine_why_empty(w->engine));
+    else if (takeover_is_due(w->engine))
+        (void)takeover_fault(w->engine, &f);
+    else if (journal_is_full(w->engine->journal))
+        (void)fault_plain(&f, ERR_JOURNAL_FULL);
+    else if (engine_stands_still(w->engine))
+        (void)fault_set(&f, ERR_OVERLOADED, "", STANDS_STILL_TEXT);
+    else if (is_behind(w->engine))
+        (void)fault_set(
+            &f, ERR_STORE_UNAVAILABLE, "",
+            "the platform has records of this node that this journal does not have, so it does "
+            "not know what they revoked or suspended, spent or counted. Start it with a node name "
+            "of its own (--node NAME); see the check publish in /healthz");
+    if (f.err != ERR_OK)
+        api_refuse(&w->api, x, &f, (struct str){0});
+    else
+        api_reply(&w->api, x, 200, STR("{\"status\":\"ready\"}"), (struct str){0});
+}
+
+void config_check_handle(void *context, struct http_exchange *x)
+{
+    struct engine_reactor *w = context;
+    bool ok =
+        bundle_facts(w->bundle)->revision != 0 && bundle_facts(w->bundle)->tenants_unloadable == 0;
+    api_reply(&w->api, x, 200, ok ? STR("{\"ok\":true}") : STR("{\"ok\":false}"), (struct str){0});
+}
+
+/* Metrics that belong to no thread are all set by the reactor that is asked for them. */
+static void set_shared_figures(struct engine_reactor *w)
+{
+    struct engine *e = w->engine;
+    struct feed_status feed = {.reachable = true};
+    struct journal_totals totals;
+    if (e->config.platform_url[0] != '\0') feed_status(e, &feed);
+    journal_totals(e->journal, &totals);
+    const struct {
+        enum metric metric;
+        uint64_t value;
+    } figures[] = {
+        {METRIC_BUNDLE_REVISION, atomic_load(&e->revision)},
+        {METRIC_BUNDLE_STALE, !feed.reachable},
+        {METRIC_POLICY_RULES, bundle_facts(w->bundle)->rules},
+        {METRIC_JOURNAL_SEQ, journal_written_seq(e->journal)},
+        {METRIC_JOURNAL_DURABLE_SEQ, journal_durable_seq(e->journal)},
+        {METRIC_JOURNAL_BYTES, totals.bytes},
+        {METRIC_JOURNAL_FRAMES, totals.frames},
+        {METRIC_JOURNAL_SYNCS, totals.syncs},
+        {METRIC_JOURNAL_SEGMENTS, totals.segments},
+        {METRIC_JOURNAL_FULL, journal_is_full(e->journal)},
+        {METRIC_JOURNAL_LEFT_SECONDS, atomic_load(&e->journal_left_seconds)},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        metric_set(e->reactors[0].sheet, figures[i].metric, figures[i].value);
+    char texts[HEALTH_BYTES];
+    struct buf unread = buf_over(texts, sizeof texts);
+    struct checks checks = {.out = &unread, .sheet = e->reactors[0].sheet};
+    put_checks(&checks, w);
+}
+
+static void reply_metrics(struct engine_reactor *w, struct http_exchange *x)
+{
+    set_shared_figures(w);
+    api_reply_metrics(&w->api, x, STR("writ_engine_"));
+}
+
+void metrics_handle(void *context, struct http_exchange *x)
+{
+    struct engine_reactor *w = context;
+    struct caller caller;
+    struct fault f;
+    if (w->engine->config.metrics_public)
+        reply_metrics(w, x);
+    else if (bundle_facts(w->bundle)->revision == 0)
+        route_refuse_starting(w, x);
+    else if (api_admit(&w->api, x, ROLE_METRICS | ROLE_ADMIN, world_now_ms(), &caller, &f) ==
+             ERR_OK)
+        reply_metrics(w, x);
+    else
+        api_refuse(&w->api, x, &f, (struct str){0});
+}

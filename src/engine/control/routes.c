@@ -1,0 +1,321 @@
+/* routes.c - every path that the engine serves, with its roles, in one table. The handler checks
+ * the caller (caller_operation_begin(), api_admit()), because a dry run takes other roles than the
+ * route. If no parameters are named, any is accepted. A route that changes something names the members
+ * of its body. One that decides does not: a request may have members of the client's own.
+ *
+ * The platform's paths are here too. If `platform.url` is set, they are forwarded with the caller's
+ * own credential, so that one address serves a client. */
+#include "base/limits.h"
+#include "engine/decision/auth_request.h"
+#include "engine/engine.h"
+#include "engine/control/takeover.h"
+#include "engine/decision/traced.h"
+#include "pipeline/spans/trace_context.h"
+
+static const enum auth_request_form agent_form = ASK_AGENT, tool_form = ASK_TOOL,
+                                    user_form = ASK_USER;
+
+/* The platform cannot verify this engine's tokens, so it accepts none. */
+static enum err refuse_token(struct engine_reactor *w, const struct http_exchange *x,
+                             struct fault *f)
+{
+    struct caller caller;
+    if (bundle_facts(w->bundle)->revision == 0 || !api_shows_token(x)) return ERR_OK;
+    return api_admit(&w->api, x, ~(uint32_t)ROLE_TOKEN, world_now_ms(), &caller, f);
+}
+
+static void route_forward(void *context, struct http_exchange *x)
+{
+    struct engine_reactor *w = context;
+    struct fault f;
+    if (w->forward != NULL) {
+        if (refuse_token(w, x, &f) == ERR_OK)
+            forward_exchange(w->forward, x);
+        else
+            api_refuse(&w->api, x, &f, (struct str){0});
+        return;
+    }
+    (void)fault_set(&f, ERR_NOT_FOUND, "",
+                    "the platform serves this path, but this engine's platform.url is not set");
+    api_refuse(&w->api, x, &f, (struct str){0});
+}
+
+#define DECIDES(path, form, role_bits)                                                             \
+    {                                                                                              \
+        .method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle,  \
+        .extra = &form, .parameters = "dry_run explain tenant_id", .roles = role_bits,             \
+        .effect = EFFECT_LOOSEN                                                                    \
+    }
+/* Each item needs the role of its own form. */
+#define DECIDES_SEVERAL(path, function)                                                            \
+    {                                                                                              \
+        .method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = function,          \
+        .parameters = "tenant_id", .roles = ASKS, .effect = EFFECT_LOOSEN                          \
+    }
+#define ASKS (ROLE_AGENT | ROLE_APP | ROLE_TOKEN) /* the roles that may have requested a review */
+#define PUBLIC(path, function)                                                                     \
+    {                                                                                              \
+        .method = HTTP_GET, .pattern = path, .handle = function, .parameters = "",                 \
+        .effect = EFFECT_READ                                                                      \
+    }
+#define FORWARD(verb, path, kind, most)                                                            \
+    {                                                                                              \
+        .method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward,  \
+        .effect = EFFECT_READ                                                                      \
+    }
+/* The platform decides who may use it, but a body of megabytes is not read before the role is
+ * checked. */
+#define FORWARD_LARGE(verb, path, kind, most, role_bits)                                           \
+    {                                                                                              \
+        .method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward,  \
+        .extra = &role_bits, .effect = EFFECT_READ                                                 \
+    }
+
+static const uint32_t policy_roles = ROLE_POLICY_ADMIN | ROLE_ADMIN, ingest_roles = ROLE_INGEST;
+
+const struct http_route engine_routes[] = {
+    DECIDES("/api/v1/authorize", tool_form, ROLE_AGENT | ROLE_TOKEN),
+    DECIDES("/v1/agent/authorize", agent_form, ROLE_AGENT | ROLE_TOKEN),
+    DECIDES("/v1/authorize", user_form, ROLE_APP),
+    DECIDES_SEVERAL("/v1/authorize/batch", authorize_batch_handle),
+    DECIDES_SEVERAL("/access/v1/evaluation", authzen_evaluation_handle),
+    DECIDES_SEVERAL("/access/v1/evaluations", authzen_evaluations_handle),
+    {.method = HTTP_GET,
+     .pattern = "/v1/queue/pending",
+     .handle = queue_pending_handle,
+     .effect = EFFECT_READ,
+     .roles = ASKS | ROLE_REVIEWER,
+     .parameters = "limit cursor actor action mine order tenant_id"},
+    {.method = HTTP_GET,
+     .pattern = "/v1/queue",
+     .handle = queue_list_handle,
+     .effect = EFFECT_READ,
+     .roles = ASKS | ROLE_REVIEWER,
+     .parameters = "limit cursor actor action status mine order tenant_id"},
+    {.method = HTTP_GET,
+     .pattern = "/v1/queue/{id}",
+     .handle = queue_get_handle,
+     .effect = EFFECT_READ,
+     .roles = ASKS | ROLE_REVIEWER,
+     .parameters = "tenant_id"},
+    {.method = HTTP_GET,
+     .pattern = "/v1/queue/{id}/wait",
+     .handle = queue_wait_handle,
+     .effect = EFFECT_READ,
+     .roles = ASKS | ROLE_REVIEWER,
+     .parameters = "timeout_ms tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/queue/{id}/approve",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .members = "note resolved_by tenant_id",
+     .handle = queue_approve_handle,
+     .effect = EFFECT_LOOSEN,
+     .roles = ROLE_REVIEWER,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/queue/{id}/deny",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .members = "note resolved_by tenant_id",
+     .handle = queue_deny_handle,
+     .effect = EFFECT_TIGHTEN,
+     .roles = ROLE_REVIEWER,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/queue/{id}/revoke",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .members = "note resolved_by tenant_id",
+     .handle = queue_revoke_handle,
+     .effect = EFFECT_TIGHTEN,
+     .roles = ROLE_REVIEWER | ROLE_ADMIN,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/queue/{id}/redeem",
+     .body = HTTP_BODY_JSON,
+     .handle = queue_redeem_handle,
+     .effect = EFFECT_LOOSEN,
+     .roles = ASKS,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/queue/{id}/cancel",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .members = "tenant_id",
+     .handle = queue_cancel_handle,
+     .effect = EFFECT_TIGHTEN,
+     .roles = ROLE_AGENT | ROLE_APP,
+     .parameters = "tenant_id"},
+
+    {.method = HTTP_GET,
+     .pattern = "/v1/actors",
+     .handle = actor_list_handle,
+     .effect = EFFECT_READ,
+     .roles = ROLE_ADMIN,
+     .parameters = "limit cursor tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/actors/{actor}/suspend",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .members = "reason tenant_id",
+     .handle = actor_suspend_handle,
+     .effect = EFFECT_TIGHTEN,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/actors/{actor}/resume",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .members = "reason tenant_id",
+     .handle = actor_resume_handle,
+     .effect = EFFECT_LOOSEN,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id"},
+
+    {.method = HTTP_POST,
+     .pattern = "/v1/tokens/mint",
+     .body = HTTP_BODY_JSON,
+     .members = "acting_for actor audience max_uses scope tenant_id ttl_seconds",
+     .handle = token_mint_handle,
+     .effect = EFFECT_LOOSEN,
+     .roles = ROLE_AGENT,
+     .parameters = "tenant_id"},
+    {.method = HTTP_GET,
+     .pattern = "/v1/tokens",
+     .handle = token_list_handle,
+     .effect = EFFECT_READ,
+     .roles = ROLE_AGENT | ROLE_ADMIN,
+     .parameters = "limit cursor actor acting_for active tenant_id"},
+    {.method = HTTP_DELETE,
+     .pattern = "/v1/tokens/{tokenID}",
+     .handle = token_revoke_handle,
+     .effect = EFFECT_TIGHTEN,
+     .roles = ROLE_AGENT | ROLE_ADMIN,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/tokens/introspect",
+     .body = HTTP_BODY_FORM_OR_JSON,
+     .handle = token_introspect_handle,
+     .effect = EFFECT_READ,
+     .roles = ROLE_AGENT | ROLE_APP | ROLE_ADMIN,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/signer/rotate",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .members = "now",
+     .handle = signer_rotate_handle,
+     .effect = EFFECT_TIGHTEN,
+     .roles = ROLE_ADMIN,
+     .parameters = ""},
+    PUBLIC("/.well-known/jwks.json", jwks_handle),
+    PUBLIC("/.well-known/authzen-configuration", authzen_configuration_handle),
+
+    PUBLIC("/healthz", healthz_handle),
+    PUBLIC("/livez", livez_handle),
+    PUBLIC("/readyz", readyz_handle),
+    PUBLIC("/api/config-check", config_check_handle),
+    {.method = HTTP_GET,
+     .pattern = "/metrics",
+     .handle = metrics_handle,
+     .effect = EFFECT_READ,
+     .parameters = "tenant_id"},
+
+    FORWARD(HTTP_GET, "/api/v1/policies", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/policies/{name}", HTTP_BODY_NONE, 0),
+    FORWARD_LARGE(HTTP_PUT, "/api/v1/policies/{name}", HTTP_BODY_JSON, LIMIT_POLICY_BODY_BYTES,
+                  policy_roles),
+    FORWARD(HTTP_DELETE, "/api/v1/policies/{name}", HTTP_BODY_NONE, 0),
+    FORWARD_LARGE(HTTP_POST, "/api/v1/policies:apply", HTTP_BODY_JSON, LIMIT_POLICY_SET_BODY_BYTES,
+                  policy_roles),
+    FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions/{n}", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/policies/{name}/rollback", HTTP_BODY_JSON, 0),
+    FORWARD(HTTP_GET, "/api/v1/bundle", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/audit", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/audit/trace/{id}", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/audit/positions", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/engines", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/suspensions", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/audit/gaps", HTTP_BODY_JSON, 0),
+    FORWARD(HTTP_POST, "/api/v1/audit/streams:forget", HTTP_BODY_JSON, 0),
+    FORWARD_LARGE(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES,
+                  ingest_roles),
+    FORWARD(HTTP_GET, "/api/v1/keys", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/keys", HTTP_BODY_JSON, 0),
+    FORWARD(HTTP_DELETE, "/api/v1/keys/{id}", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/keys/{id}/rotate", HTTP_BODY_OPTIONAL_JSON, 0),
+};
+const size_t engine_route_count = sizeof engine_routes / sizeof *engine_routes;
+
+/* Before the body was read: the trace is the header's, if it has one. */
+static void refuse(struct engine_reactor *w, struct http_exchange *x, const struct fault *f)
+{
+    struct trace_context caller = {.trace_text = {0}};
+    (void)trace_context_read(traced_header(x), &caller);
+    api_refuse(&w->api, x, f, caller.trace_text);
+}
+
+void route_refuse_starting(struct engine_reactor *w, struct http_exchange *x)
+{
+    struct fault f;
+    (void)fault_set(&f, ERR_STARTING, "", "%s", engine_why_empty(w->engine));
+    refuse(w, x, &f);
+}
+
+/* For a request whose body is still on its way: the body is not read for callers without a role. */
+bool route_admit(void *context, struct http_exchange *x)
+{
+    struct engine_reactor *w = context;
+    struct caller caller;
+    struct fault f;
+    const uint32_t *large = x->route->handle == route_forward ? x->route->extra : NULL;
+    if (x->route->roles == 0 && large == NULL) return false;
+    if (bundle_facts(w->bundle)->revision == 0) {
+        if (large != NULL) route_refuse_starting(w, x);
+        return false; /* no key is known yet: route_handle() refuses */
+    }
+    uint32_t roles = large != NULL ? *large : ~0u; /* the handler checks which of its own */
+    if (api_admit(&w->api, x, roles, world_now_ms(), &caller, &f) == ERR_OK) return true;
+    refuse(w, x, &f);
+    return false;
+}
+
+static bool may_loosen(const struct http_route *r)
+{
+    return r->effect == EFFECT_LOOSEN || r->effect == EFFECT_UNDECLARED;
+}
+
+void route_handle(void *context, struct http_exchange *x)
+{
+    struct engine_reactor *w = context;
+    struct fault f;
+    if (x->route->roles != 0 && bundle_facts(w->bundle)->revision == 0) {
+        route_refuse_starting(w, x);
+        return;
+    }
+    if (x->route->roles != 0 &&
+        atomic_load_explicit(&w->engine->phase, memory_order_relaxed) == PHASE_LOST) {
+        (void)fault_set(
+            &f, ERR_STORE_UNAVAILABLE, "",
+            "another engine has taken over this engine's state in Redis; this one makes no more decisions");
+        refuse(w, x, &f);
+        return;
+    }
+    if (x->route->roles != 0 && x->route->effect != EFFECT_TIGHTEN && takeover_is_due(w->engine)) {
+        (void)takeover_fault(w->engine, &f);
+        refuse(w, x, &f);
+        return;
+    }
+    if (engine_stands_still(w->engine) && may_loosen(x->route)) {
+        (void)fault_set(&f, ERR_OVERLOADED, "", "%s; no decisions are made until it continues",
+                        STANDS_STILL_TEXT);
+        refuse(w, x, &f);
+        return;
+    }
+    if (!api_accept_assertion(&w->api, x, w->engine->assertions, world_now_ms(), &f)) {
+        refuse(w, x, &f);
+        return;
+    }
+    x->route->handle(context, x);
+}
+
+void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
+{
+    struct engine_reactor *w = context;
+    refuse(w, x, f);
+}

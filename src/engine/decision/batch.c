@@ -1,0 +1,199 @@
+/* batch.c - the items of a batch, one after the other; and POST /v1/authorize/batch.
+ *
+ * An item is an authorization, entered from a step and left for the next one: the operation has one
+ * loop for both, and the stack does not grow with the number of items. */
+#include "engine/decision/batch.h"
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "engine/runtime/member.h"
+#include "engine/runtime/sight.h"
+
+static struct batch *of(struct operation *e) { return (struct batch *)(void *)e; }
+
+/* The places in the table. */
+enum { BATCH_CONFIRM_TOKEN, BATCH_BEGIN, BATCH_ITEM, BATCH_ANSWERED, BATCH_FINISH };
+
+enum step_result batch_refuse(struct batch *b, const struct fault *f)
+{
+    b->r.a.parent = NULL;
+    return authorization_refuse(&b->r.a.operation, f);
+}
+
+static enum step_result refuse(struct operation *e, const struct fault *f)
+{
+    return batch_refuse(of(e), f);
+}
+
+static enum step_result finish(struct operation *e)
+{
+    struct batch *b = of(e);
+    struct arena *arena = b->r.a.operation.arena;
+    size_t most = b->before.size + b->behind.size + b->at;
+    for (size_t i = 0; i < b->at; i++) most += b->answers[i].size;
+    char *bytes = arena_bytes(arena, most);
+    struct fault f;
+    if (bytes == NULL || arena->overflow || arena->starved) {
+        (void)fault_set(&f, ERR_BODY_TOO_LARGE, "",
+                        "the batch needs more memory than one request may use; send fewer items");
+        return batch_refuse(b, &f);
+    }
+    struct buf out = buf_over(bytes, most);
+    buf_put(&out, b->before);
+    for (size_t i = 0; i < b->at; i++) {
+        if (i > 0) buf_put_byte(&out, ',');
+        buf_put(&out, b->answers[i]);
+    }
+    buf_put(&out, b->behind);
+    check(!out.overflow);
+    return operation_reply(e, 200, buf_view(&out), (struct str){0});
+}
+
+static enum step_result item(struct operation *e)
+{
+    struct batch *b = of(e);
+    struct authorization *a = &b->r.a;
+    struct fault f;
+    if (b->at == b->count) return operation_go(e, BATCH_FINISH);
+    authorization_renew(a);
+    e->caller = b->caller;
+    if (!str_is_absent(b->retry_header))
+        a->retry_header = arena_printf(e->arena, "%.*s/%zu", STR_FORMAT(b->retry_header), b->at);
+    enum err err = b->prepare(b, &f);
+    if (err == ERR_OK) err = authorization_may(a, &f);
+    if (err == ERR_OK) err = authorization_read(a, (struct str){0}, &f);
+    if (err != ERR_OK) return authorization_refuse(e, &f);
+    return operation_enter(e, &authorization_process, AUTH_HOLD_KEY);
+}
+
+static enum step_result answered(struct operation *e)
+{
+    struct batch *b = of(e);
+    const struct fault f = b->r.a.fault;
+    struct str answer = {0};
+    bool ends = false;
+    enum step_result r = b->answered(b, f.err == ERR_OK ? NULL : &f, &answer, &ends);
+    if (r != STEP_NEXT || str_is_absent(answer)) return r;
+    b->answers[b->at++] = answer;
+    if (ends) b->count = b->at;
+    return operation_go(e, BATCH_ITEM);
+}
+
+static enum step_result begin(struct operation *e)
+{
+    struct batch *b = of(e);
+    b->caller = e->caller;
+    b->r.a.parent = e->process;
+    b->r.a.parent_step = BATCH_ANSWERED;
+    return STEP_NEXT;
+}
+
+static const struct step steps[] = {[BATCH_CONFIRM_TOKEN] = SIGHT_STEP,
+                                    [BATCH_BEGIN] = {"begin", begin, NULL},
+                                    [BATCH_ITEM] = {"decide an item", item, NULL},
+                                    [BATCH_ANSWERED] = {"keep its answer", answered, NULL},
+                                    [BATCH_FINISH] = {"finish", finish, NULL}};
+static const struct process batch_process = PROCESS(steps, .refuse = refuse);
+
+struct batch *batch_begin(struct engine_reactor *w, struct http_exchange *x, size_t size)
+{
+    struct batch *b = authorization_begin(w, x, size);
+    if (b == NULL) return NULL;
+    struct authorization *a = &b->r.a;
+    struct fault f;
+    enum err err =
+        api_admit(&w->api, x, x->route->roles, a->tools.now_ms, &a->operation.caller, &f);
+    if (err == ERR_OK) err = api_body(x, &b->body, &f);
+    if (err != ERR_OK) {
+        batch_refuse(b, &f);
+        return NULL;
+    }
+    b->text = x->body;
+    struct str retry = http_header_get(x, STR("idempotency-key"));
+    if (!str_is_absent(retry)) b->retry_header = arena_copy(a->operation.arena, retry);
+    return b;
+}
+
+void batch_start(struct batch *b)
+{
+    struct authorization *a = &b->r.a;
+    struct fault f;
+    b->answers = arena_array(a->operation.arena, struct str, b->count + 1);
+    if (b->answers == NULL) {
+        (void)fault_plain(&f, ERR_BODY_TOO_LARGE);
+        batch_refuse(b, &f);
+        return;
+    }
+    operation_start(&a->operation, &batch_process, BATCH_CONFIRM_TOKEN);
+}
+
+enum err batch_count(const struct json *list, const char *name, size_t *ret, struct fault *f)
+{
+    if (list->type != JSON_ARRAY) return member_refuse(f, ERR_WRONG_TYPE, name, "must be an array");
+    if (list->count > LIMIT_BATCH)
+        return member_refuse(f, ERR_OUT_OF_RANGE, name, "has more than 100 items");
+    *ret = list->count;
+    return ERR_OK;
+}
+
+struct json *batch_item(const struct json *list, size_t at)
+{
+    struct json *v = list->child;
+    while (at-- > 0) v = v->next;
+    return v;
+}
+
+/* ---- POST /v1/authorize/batch ---- */
+
+static enum err prepare(struct batch *b, struct fault *f)
+{
+    struct authorization *a = &b->r.a;
+    struct json *item = batch_item(json_get(b->body, STR("requests")), b->at);
+    if (item->type != JSON_OBJECT)
+        return fault_set(f, ERR_WRONG_TYPE, "", "a request must be an object");
+    item->key = (struct str){0};
+    a->body = item;
+    a->form = auth_request_form_of(item);
+    return ERR_OK;
+}
+
+static enum step_result item_answered(struct batch *b, const struct fault *f, struct str *ret,
+                                      bool *ret_ends)
+{
+    struct authorization *a = &b->r.a;
+    (void)ret_ends;
+    *ret = a->d.answer;
+    if (f == NULL) return STEP_NEXT;
+    size_t most = 16 * sizeof *f;
+    char *bytes = arena_bytes(a->operation.arena, most);
+    *ret = STR(""); /* finish() refuses: the arena is full */
+    if (bytes == NULL) return STEP_NEXT;
+    struct buf out = buf_over(bytes, most);
+    buf_printf(&out, "{\"status\":%d,", err_status(f->err));
+    api_put_fault(&out, f, a->ask.trace_id);
+    buf_put_byte(&out, '}');
+    check(!out.overflow);
+    *ret = buf_view(&out);
+    return STEP_NEXT;
+}
+
+void authorize_batch_handle(void *context, struct http_exchange *x)
+{
+    struct batch *b = batch_begin(context, x, sizeof(struct batch));
+    if (b == NULL) return;
+    struct fault f;
+    const struct json *list = json_get(b->body, STR("requests"));
+    enum err err = list == NULL ? member_refuse(&f, ERR_MISSING_MEMBER, "requests", "is required")
+                                : batch_count(list, "requests", &b->count, &f);
+    if (err == ERR_OK && b->count == 0)
+        err = member_refuse(&f, ERR_OUT_OF_RANGE, "requests", "must not be empty");
+    if (err != ERR_OK) {
+        batch_refuse(b, &f);
+        return;
+    }
+    b->prepare = prepare;
+    b->answered = item_answered;
+    b->before = STR("{\"decisions\":[");
+    b->behind = STR("]}");
+    batch_start(b);
+}
