@@ -25,6 +25,7 @@
 #include "engine/runtime/commit.h"
 #include "engine/runtime/owner.h"
 #include "engine/decision/digest.h"
+#include "engine/fleet/fleet_member.h"
 #include "engine/runtime/waits.h"
 #include "journal/journal.h"
 #include "pipeline/mirror/state_follower.h"
@@ -120,7 +121,8 @@ struct engine {
     struct publisher *publisher;
     pthread_mutex_t followers_lock;
     struct feed *feed;
-    struct takeover *takeover; /* NULL: there was nothing to take over when it started */
+    struct fleet_member *member; /* NULL: its state is its own (no option `fleet`) */
+    struct takeover *takeover;   /* NULL: there was nothing to take over when it started */
     /* it does not have the open suspensions of the platform yet: agents and tokens are refused */
     atomic_bool takeover_due;
     struct signing *signing; /* keys of tokens */
