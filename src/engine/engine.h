@@ -24,6 +24,7 @@
 #include "engine/control/bundle.h"
 #include "engine/runtime/commit.h"
 #include "engine/runtime/owner.h"
+#include "engine/runtime/reactor_view.h"
 #include "engine/decision/digest.h"
 #include "engine/fleet/fleet_member.h"
 #include "engine/runtime/waits.h"
@@ -175,9 +176,6 @@ static inline bool engine_reactor_has_room(const struct engine_reactor *w)
 bool engine_stands_still(const struct engine *e);
 #define STANDS_STILL_TEXT                                                                          \
     "the journal's disk stands still, and records have waited for it for longer than journal.stall"
-/* For ERR_OVERLOADED: calls at other reactors, or the objects of a shard, have reached their limit. */
-#define OVERLOADED_TEXT                                                                            \
-    "the engine is at the limit of its waiting requests, reviews, tokens, counters or Idempotency-Keys; try again later"
 /* The reason why there are no policies and keys. */
 const char *engine_why_empty(const struct engine *e);
 /* As of the begin of this turn, or of the last return of a call in it. */
@@ -187,12 +185,6 @@ static inline bool engine_reactor_actor_is_suspended(const struct engine_reactor
     uint64_t dead_until_ms;
     return revoked_view_actor(w->revoked, tenant, actor, &dead_until_ms);
 }
-/* All tokens of this actor that were minted up to then are dead (0: none is). */
-uint64_t engine_reactor_actor_dead_until(const struct engine_reactor *w, struct str tenant,
-                                         struct str actor);
-/* Its signing key verifies no more; or it was revoked; or its actor is suspended; or it was minted
- * no later than its actor's last suspension or resume. Does not check its own expiry. */
-bool engine_reactor_token_is_dead(void *engine_reactor, const struct token_claims *t);
 uint64_t engine_reactor_ordinal(struct engine_reactor *w);
 uint64_t
 engine_reactor_ordinal_next(const struct engine_reactor *w); /* all assigned ordinals are smaller */
@@ -216,47 +208,11 @@ void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
 void route_refuse_starting(struct engine_reactor *w,
                            struct http_exchange *x); /* no key is known yet */
 
-/* ---- resources: one file each ---- */
-
-void authorize_handle(void *context, struct http_exchange *x);          /* authorize.c */
-void authorize_batch_handle(void *context, struct http_exchange *x);    /* batch.c */
-void authzen_evaluation_handle(void *context, struct http_exchange *x); /* authzen.c */
-void authzen_evaluations_handle(void *context, struct http_exchange *x);
-void authzen_configuration_handle(void *context, struct http_exchange *x);
-void queue_pending_handle(void *context, struct http_exchange *x); /* queue.c */
-void queue_list_handle(void *context, struct http_exchange *x);
-void queue_get_handle(void *context, struct http_exchange *x);
-void queue_wait_handle(void *context, struct http_exchange *x);
-void queue_approve_handle(void *context, struct http_exchange *x);
-void queue_deny_handle(void *context, struct http_exchange *x);
-void queue_revoke_handle(void *context, struct http_exchange *x);
-void queue_cancel_handle(void *context, struct http_exchange *x);
-void queue_redeem_handle(void *context, struct http_exchange *x); /* redeem.c */
-void actor_list_handle(void *context, struct http_exchange *x);   /* actors.c */
-void actor_suspend_handle(void *context, struct http_exchange *x);
-void actor_resume_handle(void *context, struct http_exchange *x);
-void token_mint_handle(void *context, struct http_exchange *x);   /* mint.c */
-void token_revoke_handle(void *context, struct http_exchange *x); /* tokens.c */
-void token_list_handle(void *context, struct http_exchange *x);
-void signer_rotate_handle(void *context, struct http_exchange *x); /* rotate.c */
-void jwks_handle(void *context, struct http_exchange *x);
-void token_introspect_handle(void *context, struct http_exchange *x); /* introspect.c */
-void healthz_handle(void *context, struct http_exchange *x);          /* health.c */
-void livez_handle(void *context, struct http_exchange *x);
-void readyz_handle(void *context, struct http_exchange *x);
-void config_check_handle(void *context, struct http_exchange *x);
-void metrics_handle(void *context, struct http_exchange *x);
-
 /* ---- refused credentials (auth_failed.c) ---- */
 
 void auth_failed_note(void *engine_reactor, const struct http_exchange *x, enum err err);
 void token_rejected_note(void *engine_reactor, const struct http_exchange *x,
                          const struct token_claims *t, enum err err);
-/* The key, or the token that it minted (NULL: none), was admitted, and had ended when its answer
- * was made. */
-void auth_failed_note_ended(struct engine_reactor *w, struct id key,
-                            const struct token_claims *token, const struct client_address *client,
-                            enum err err);
 /* records the noted ones, if the journal has room */
 void auth_failed_record(struct engine_reactor *w);
 

@@ -426,3 +426,8 @@ def test_no_error_can_be_overlooked():
     assert re.search(r"^enum \[\[nodiscard\]\] err ?\{", (TOP / "src/base/err.h").read_text(), re.M)
     for path in [*TOP.glob("cmake/*.cmake"), TOP / "CMakeLists.txt", TOP / "CMakePresets.json"]:
         assert "-Wno-unused" not in path.read_text(), path
+
+
+def test_the_engines_resources_see_operations_and_not_the_whole_reactor():
+    whole = [path.name for path in sources(".c", ".h", roots=["src/engine/resources"]) if '#include "engine/engine.h"' in path.read_text()]
+    assert not whole, f"{whole} include engine/engine.h: what they need of the reactor is in engine/runtime/reactor_view.h"

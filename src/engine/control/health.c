@@ -3,6 +3,7 @@
 
 #include "api/operations.h"
 #include "engine/engine.h"
+#include "engine/handlers.h"
 #include "engine/control/takeover.h"
 
 enum {

@@ -6,6 +6,7 @@
  * The platform's paths are here too. If `platform.url` is set, they are forwarded with the caller's
  * own credential, so that one address serves a client. */
 #include "base/limits.h"
+#include "engine/handlers.h"
 #include "engine/decision/auth_request.h"
 #include "engine/engine.h"
 #include "engine/control/takeover.h"

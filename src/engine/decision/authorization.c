@@ -1,4 +1,5 @@
 #include "engine/decision/authorization.h"
+#include "engine/handlers.h"
 
 #include "base/check.h"
 #include "base/limits.h"

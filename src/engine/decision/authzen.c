@@ -13,6 +13,7 @@
  * review is approved redeems it: the item is read again and becomes a redemption. */
 #include "base/check.h"
 #include "base/limits.h"
+#include "engine/handlers.h"
 #include "engine/decision/batch.h"
 #include "engine/runtime/member.h"
 

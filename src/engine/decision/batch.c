@@ -3,6 +3,7 @@
  * An item is an authorization, entered from a step and left for the next one: the operation has one
  * loop for both, and the stack does not grow with the number of items. */
 #include "engine/decision/batch.h"
+#include "engine/handlers.h"
 
 #include "base/check.h"
 #include "base/limits.h"

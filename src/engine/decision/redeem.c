@@ -7,6 +7,7 @@
  * more people, or others, than those who approved; every other vote stays. A review that cannot be
  * redeemed is a deny `review:<state>`, which reveals nothing of the approved request. */
 #include "base/limits.h"
+#include "engine/handlers.h"
 #include "engine/decision/authorization.h"
 #include "engine/runtime/member.h"
 #include "engine/decision/digest.h"

@@ -1,6 +1,7 @@
 /* actors.c - the kill switch: suspend an actor, resume it, list the suspended ones. */
 #include "base/limits.h"
-#include "engine/engine.h"
+#include "engine/handlers.h"
+#include "engine/runtime/reactor_view.h"
 #include "engine/runtime/member.h"
 #include "engine/resources/page.h"
 #include "engine/decision/digest.h"
@@ -49,9 +50,9 @@ static enum step_result answer(struct stop *s)
 static enum step_result change(struct operation *e)
 {
     const struct stop *s = of(e);
-    return operation_call(
-        e, s->kind,
-        slot_of_subject(e->engine_reactor->api.hasher, e->call.tenant, false, e->call.actor.actor));
+    return operation_call(e, s->kind,
+                          slot_of_subject(engine_reactor_api(e->engine_reactor)->hasher,
+                                          e->call.tenant, false, e->call.actor.actor));
 }
 
 static enum step_result changed(struct operation *e)

@@ -4,6 +4,7 @@
  * be it forged, expired, spent, revoked or another tenant's, is {"active":false} without details,
  * so that clients learn nothing by guessing tokens. */
 #include "engine/runtime/member.h"
+#include "engine/handlers.h"
 #include "engine/runtime/sight.h"
 #include "engine/resources/tokens.h"
 
@@ -35,20 +36,18 @@ static enum step_result looked_up(struct operation *e)
     const struct token_claims *c = &of(e)->claims;
     const struct token_facts *t = &e->call.token.facts;
     if (e->call.err != ERR_OK && e->call.err != ERR_NOT_FOUND) return token_refuse(e, e->call.err);
-    const struct key *key = key_table_get(e->engine_reactor->api.keys, c->key);
+    const struct key *key = key_table_get(engine_reactor_api(e->engine_reactor)->keys, c->key);
     bool is_minted = e->call.err == ERR_OK && key != NULL && sight_is_minted(c, key, t);
     if (!is_minted || !token_is_active(e->engine_reactor, t, world_now_ms()))
-        return operation_go(
-            e, engine_reactor_actor_is_suspended(e->engine_reactor, c->tenant, c->actor)
-                   ? ASK_SUSPENDED
-                   : ALL_KNOW);
+        return operation_go(e, operation_actor_is_suspended(e, c->tenant, c->actor) ? ASK_SUSPENDED
+                                                                                    : ALL_KNOW);
     char *bytes = arena_bytes(e->arena, ANSWER_BYTES_MAX);
     struct buf b = buf_over(bytes, bytes == NULL ? 0 : ANSWER_BYTES_MAX);
     member_put_text(&b, STR("{\"active\":true,\"scope\":"), c->scope);
     member_put_id(&b, STR(",\"client_id\":"), "key_", c->key);
     member_put_text(&b, STR(",\"sub\":"), c->subject);
     member_put_text(&b, STR(",\"aud\":"), c->audience);
-    member_put_text(&b, STR(",\"iss\":"), e->engine_reactor->api.token_issuer);
+    member_put_text(&b, STR(",\"iss\":"), engine_reactor_api(e->engine_reactor)->token_issuer);
     put_number(&b, STR(",\"exp\":"), c->expires_at);
     put_number(&b, STR(",\"iat\":"), c->issued_at);
     put_number(&b, STR(",\"nbf\":"), c->not_before);
@@ -136,13 +135,14 @@ void token_introspect_handle(void *context, struct http_exchange *x)
     uint64_t now_ms = world_now_ms();
     if (i == NULL) return;
     struct operation *e = &i->operation;
-    enum err err = api_admit(&w->api, x, x->route->roles, now_ms, &i->operation.caller, &f);
+    enum err err =
+        api_admit(engine_reactor_api(w), x, x->route->roles, now_ms, &i->operation.caller, &f);
     if (err == ERR_OK) err = token_read(x, &i->operation.caller, &text, &f);
     if (err != ERR_OK) {
         caller_operation_refuse(&i->operation, &f);
         return;
     }
-    const struct api *api = &w->api;
+    const struct api *api = engine_reactor_api(w);
     if (token_verify(api->signers, api->token_issuer, text, now_ms, e->arena, &i->claims, &f) !=
             ERR_OK ||
         !str_equal(i->claims.tenant, i->operation.caller.tenant)) {

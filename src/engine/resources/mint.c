@@ -9,6 +9,7 @@
  * answered with the kept facts, signed again: Ed25519 gives the same text. If the signing key was
  * ended meanwhile, a retry mints a new token, since the first is dead. */
 #include "base/limits.h"
+#include "engine/handlers.h"
 #include "engine/runtime/member.h"
 #include "engine/decision/digest.h"
 #include "engine/resources/tokens.h"
@@ -114,7 +115,7 @@ static enum err audience_member(struct mint *m, const struct json *body, struct 
         return member_refuse(f, ERR_OUT_OF_RANGE, "audience", "must not be empty");
     enum err err = member_text(body, "audience", LIMIT_ID_CHARACTERS, &m->facts.audience, f);
     if (str_is_absent(m->facts.audience))
-        m->facts.audience = m->operation.engine_reactor->api.token_audience;
+        m->facts.audience = engine_reactor_api(m->operation.engine_reactor)->token_audience;
     return err;
 }
 
@@ -139,7 +140,7 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
         return member_refuse(f, ERR_WRONG_ACTOR, "actor", "this key may not act for this actor");
     if (!str_is_absent(t->acting_for) && !globs_match(&key->users, t->acting_for))
         return member_refuse(f, ERR_WRONG_USER, "acting_for", "this key may not act for this user");
-    if (engine_reactor_actor_is_suspended(m->operation.engine_reactor, t->tenant, t->actor))
+    if (operation_actor_is_suspended(&m->operation, t->tenant, t->actor))
         return refuse_suspended(f);
     return ERR_OK;
 }
@@ -180,7 +181,7 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
 
 static enum err sign(struct mint *m, const struct token_facts *t, struct fault *f)
 {
-    const struct api *api = &m->operation.engine_reactor->api;
+    const struct api *api = engine_reactor_api(m->operation.engine_reactor);
     struct token_claims c = {.id = t->id,
                              .key = t->key,
                              .subject = m->operation.caller.key->name,
@@ -233,7 +234,8 @@ static enum err record(struct mint *m, struct fault *f)
     if (bytes == NULL || scope_bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf b = buf_over(bytes, EVENT_BYTES_MAX), scope = buf_over(scope_bytes, EVENT_BYTES_MAX);
     put_scope(&scope, t->scope);
-    id_write("evt_", id_make(t->issued_ms, &e->engine_reactor->api.chance), m->event_id);
+    id_write("evt_", id_make(t->issued_ms, &engine_reactor_api(e->engine_reactor)->chance),
+             m->event_id);
     id_write("tok_", t->id, m->token_id);
     id_write("key_", t->key, m->key_id);
     struct event event = {.event_id = str_of(m->event_id, ID_TEXT),
@@ -266,22 +268,15 @@ static enum err read_retry(struct mint *m, const struct json *body, struct str h
                                     .credential = key_shown_id(m->operation.caller.key),
                                     .route = STR("mint"),
                                     .body = body};
-    return retry_digest(e->engine_reactor->api.hasher, &e->engine_reactor->engine->digest_keys,
-                        header, &request, e->arena, ret, f);
-}
-
-/* A slot of this reactor, chosen by the id's own chance. */
-static unsigned local_slot(const struct engine_reactor *w, struct id id)
-{
-    unsigned count = w->engine->reactor_count, slot = slot_of_id(id);
-    slot = slot - slot % count + w->index;
-    return slot < LIMIT_SLOTS ? slot : slot - count;
+    return retry_digest(engine_reactor_api(e->engine_reactor)->hasher,
+                        engine_reactor_digest_keys(e->engine_reactor), header, &request, e->arena,
+                        ret, f);
 }
 
 static unsigned settle_slot(const struct engine_reactor *w, struct id id, const struct retry *retry)
 {
     struct slot_key key;
-    if (!retry->given) return local_slot(w, id);
+    if (!retry->given) return engine_reactor_own_slot(w, slot_of_id(id)); /* by its own chance */
     memcpy(key.bytes, retry->key.bytes, sizeof key.bytes);
     return slot_of_key(key);
 }
@@ -312,7 +307,7 @@ static enum step_result keep(struct operation *e)
     const struct mint *m = of(e);
     e->call.mint.facts = m->facts;
     e->call.mint.retry = m->retry;
-    e->call.mint.signer_least = signers_least(e->engine_reactor->api.signers);
+    e->call.mint.signer_least = signers_least(engine_reactor_api(e->engine_reactor)->signers);
     e->call.mint.replayed = false;
     e->call.spent = (struct str){0};
     return operation_call(e, CALL_MINT, slot_of_id(m->facts.id));
@@ -359,9 +354,9 @@ void token_mint_handle(void *context, struct http_exchange *x)
     if (err == ERR_OK)
         err = read_retry(m, body, http_header_get(x, STR("idempotency-key")), &m->retry, &f);
     if (err == ERR_OK) {
-        t->id = id_make(born_ms(w, t, now_ms), &w->api.chance);
+        t->id = id_make(born_ms(w, t, now_ms), &engine_reactor_api(w)->chance);
         t->id = slot_id(t->id, settle_slot(w, t->id, &m->retry));
-        t->signer = signers_current(w->api.signers, now_ms);
+        t->signer = signers_current(engine_reactor_api(w)->signers, now_ms);
         err = sign(m, t, &f);
     }
     if (err == ERR_OK) err = record(m, &f);

@@ -5,7 +5,9 @@
  * has a file of its own (redeem.c). */
 #include "access/claims.h"
 #include "base/limits.h"
-#include "engine/engine.h"
+#include "engine/control/bundle.h"
+#include "engine/handlers.h"
+#include "engine/runtime/reactor_view.h"
 #include "engine/resources/item.h"
 #include "engine/runtime/member.h"
 #include "engine/resources/needs.h"
@@ -196,7 +198,7 @@ static enum step_result refuse_ended(struct look *l, const struct fault *f)
 static enum err still_holds(const struct look *l, struct fault *f)
 {
     const struct operation *e = &l->operation;
-    return api_credential_holds(&e->engine_reactor->api, &l->mark, e->call.tenant,
+    return api_credential_holds(engine_reactor_api(e->engine_reactor), &l->mark, e->call.tenant,
                                 e->call.requester.token_actor, world_now_ms(), f);
 }
 

@@ -5,6 +5,7 @@
  * are dead on every reactor when this is answered. Signing keys belong to all tenants, so it takes
  * a key of every tenant. */
 #include "engine/runtime/member.h"
+#include "engine/handlers.h"
 #include "engine/runtime/signing.h"
 #include "engine/resources/tokens.h"
 
@@ -25,7 +26,7 @@ static enum step_result rotated(struct operation *e)
             "was replaced; \"now\": true ends all of them");
     if (e->call.err != ERR_OK) return token_refuse(e, e->call.err);
     buf_put_literal(&b, "{\"success\":true,\"kid\":");
-    json_put_plain(&b, signers_kid(signing_now(e->engine_reactor->engine->signing), r->number));
+    json_put_plain(&b, signers_kid(engine_reactor_signers_now(e->engine_reactor), r->number));
     member_put_time(&b, STR(",\"signs_from\":"), r->active_ms);
     buf_put(&b,
             r->ends_older ? STR(",\"older_keys\":\"ended\"}") : STR(",\"older_keys\":\"verify\"}"));
@@ -53,7 +54,7 @@ static enum err read_now(struct http_exchange *x, bool *ret, struct fault *f)
 static enum err admit(struct engine_reactor *w, struct http_exchange *x, struct caller *ret,
                       struct fault *f)
 {
-    enum err err = api_admit(&w->api, x, x->route->roles, world_now_ms(), ret, f);
+    enum err err = api_admit(engine_reactor_api(w), x, x->route->roles, world_now_ms(), ret, f);
     if (err != ERR_OK || str_equal(ret->key->tenant, STR("*"))) return err;
     return fault_set(f, ERR_WRONG_TENANT, "",
                      "signing keys belong to all tenants: this needs a key whose tenant is *");

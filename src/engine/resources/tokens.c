@@ -3,6 +3,7 @@
  * An agent's key sees and revokes the tokens that it minted, an admin's all tokens of its
  * tenant. */
 #include "engine/resources/tokens.h"
+#include "engine/handlers.h"
 
 #include "base/check.h"
 #include "engine/runtime/member.h"
@@ -28,7 +29,7 @@ enum step_result token_refuse(struct operation *e, enum err err)
     return caller_operation_refuse_with(e, is_shown ? err : ERR_INTERNAL, NULL);
 }
 
-bool token_is_active(const struct engine_reactor *w, const struct token_facts *t, uint64_t now_ms)
+bool token_is_active(struct engine_reactor *w, const struct token_facts *t, uint64_t now_ms)
 {
     struct token_claims c = {.id = t->id,
                              .key = t->key,
@@ -40,7 +41,7 @@ bool token_is_active(const struct engine_reactor *w, const struct token_facts *t
     struct fault f;
     if (t->revoked_ms != 0 || now_ms >= t->expires_ms) return false;
     if (t->uses_max != 0 && t->uses >= t->uses_max) return false;
-    return api_token_alive(&w->api, &c, now_ms, &key, &f) == ERR_OK;
+    return api_token_alive(engine_reactor_api(w), &c, now_ms, &key, &f) == ERR_OK;
 }
 
 enum err token_gathered(const struct operation *e)
@@ -147,8 +148,7 @@ static enum step_result listed(struct operation *e)
         for (uint32_t i = 0; i < c->list.count; i++) {
             struct token_facts *t = &c->list.tokens[i];
             t->is_active = token_is_active(e->engine_reactor, t, now_ms);
-            is_any_suspended |=
-                engine_reactor_actor_is_suspended(e->engine_reactor, t->tenant, t->actor);
+            is_any_suspended |= operation_actor_is_suspended(e, t->tenant, t->actor);
         }
     }
     if (!is_any_suspended) return operation_go(e, LIST_ALL_KNOW);
@@ -211,11 +211,11 @@ void jwks_handle(void *context, struct http_exchange *x)
     struct engine_reactor *w = context;
     char bytes[16 << 10];
     struct buf b = buf_over(bytes, sizeof bytes);
-    signers_put_jwks(&b, w->api.signers);
+    signers_put_jwks(&b, engine_reactor_api(w)->signers);
     check(!b.overflow);
     struct http_reply reply = {.status = 200, .body = buf_view(&b), .header_count = 1};
     /* Half of the time for which a key is published before it signs. */
     reply.headers[0] =
         (struct http_header){.name = STR("Cache-Control"), .value = STR("public, max-age=300")};
-    api_send(&w->api, x, &reply, (struct str){0});
+    api_send(engine_reactor_api(w), x, &reply, (struct str){0});
 }

@@ -2,8 +2,8 @@
 #ifndef ENGINE_TOKENS_H
 #define ENGINE_TOKENS_H
 
-#include "engine/engine.h"
 #include "engine/runtime/caller_operation.h"
+#include "engine/runtime/reactor_view.h"
 
 /* Refuses with the text that the token routes have for a call's error. */
 enum step_result token_refuse(struct operation *e, enum err err);
@@ -16,6 +16,6 @@ enum step_result token_ask_who_is_suspended(struct operation *e);
 
 /* Whether requests with this token are accepted now: not expired, a use left, not revoked, its key
  * valid. */
-bool token_is_active(const struct engine_reactor *w, const struct token_facts *t, uint64_t now_ms);
+bool token_is_active(struct engine_reactor *w, const struct token_facts *t, uint64_t now_ms);
 
 #endif

@@ -1,5 +1,7 @@
 /* engine_reactor_state.c - the state of a reactor that its turn and the engine read. */
 #include "engine/engine.h"
+#include "engine/runtime/operation.h"
+#include "engine/runtime/signing.h"
 
 bool engine_stands_still(const struct engine *e)
 {
@@ -17,6 +19,29 @@ void engine_reactor_moved(struct engine_reactor *w)
 {
     atomic_store_explicit(&w->in_use, w->bundle, memory_order_release);
     sem_post(&w->engine->bundle_seen);
+}
+
+struct api *engine_reactor_api(struct engine_reactor *w) { return &w->api; }
+
+const struct digest_keys *engine_reactor_digest_keys(const struct engine_reactor *w)
+{
+    return &w->engine->digest_keys;
+}
+
+const struct signers *engine_reactor_signers_now(const struct engine_reactor *w)
+{
+    return signing_now(w->engine->signing);
+}
+
+unsigned engine_reactor_own_slot(const struct engine_reactor *w, unsigned slot)
+{
+    unsigned count = w->engine->reactor_count, own = slot - slot % count + w->index;
+    return own < LIMIT_SLOTS ? own : own - count;
+}
+
+bool operation_actor_is_suspended(const struct operation *e, struct str tenant, struct str actor)
+{
+    return engine_reactor_actor_is_suspended(e->engine_reactor, tenant, actor);
 }
 
 uint64_t engine_reactor_actor_dead_until(const struct engine_reactor *w, struct str tenant,
