@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/time.h"
 #include "json/json.h"
-#include "pipeline/notify/base64.h"
+#include "crypto/base64.h"
 
 /* ---- words ---- */
 

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "crypto/crypto.h"
-#include "pipeline/notify/base64.h"
+#include "crypto/base64.h"
 
 struct key {
     uint8_t bytes[SIGNATURE_KEY_MOST + 3];

@@ -100,6 +100,7 @@ ROOMS_HELD = [
     "src/crypto",
     "src/engine",
     "src/event",
+    "src/evidence",
     "src/fleet",
     "src/hook",
     "src/http",

@@ -11,7 +11,7 @@
 
 #include "cel/cel.h"
 #include "json/json.h"
-#include "pipeline/notify/base64.h"
+#include "crypto/base64.h"
 #include "pipeline/notify/message.h"
 #include "pipeline/notify/signature.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline/notify/base64.h"
+#include "crypto/base64.h"
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -1,7 +1,7 @@
-/* base64.h - base64 with padding (RFC 4648, section 4), as mail and Standard Webhooks write it.
+/* base64.h - base64 with padding (RFC 4648, section 4), as mail, Standard Webhooks and signed notes write it.
  * Pure. */
-#ifndef NOTIFY_BASE64_H
-#define NOTIFY_BASE64_H
+#ifndef CRYPTO_BASE64_H
+#define CRYPTO_BASE64_H
 
 #include "base/buf.h"
 
