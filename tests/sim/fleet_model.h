@@ -260,7 +260,7 @@ static struct stories {
     } commits[COMMITS_MAX];
 } stories;
 
-/* An entry that nobody counted before. */
+/* An entry that no engine has counted before. */
 static void commit(uint64_t term, uint64_t n, uint64_t history, const struct record *records,
                    unsigned count, uint64_t offset)
 {
