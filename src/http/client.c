@@ -139,18 +139,22 @@ static enum err locate(struct http_client *c, uint64_t most_ms, struct fault *f)
 
 /* -- the call -- */
 
-/* The connection of the previous call, if nothing has happened on it since. A connection that
- * the peer has closed, or on which it sent unrequested bytes, is not used again. */
+/* Whether nothing has happened on it since the last call. A connection that the peer has closed, or
+ * on which it sent unrequested bytes, is not used again. */
+static bool is_quiet(const struct wire *w)
+{
+    char byte;
+    return (w->tls == NULL || !tls_has_more(w->tls)) &&
+           recv(w->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+/* The connection of the previous call. */
 static struct wire kept_connection(struct http_client *c)
 {
     struct wire w = c->transfer.wire;
     c->transfer.wire = (struct wire){.fd = -1};
-    if (w.fd < 0) return w;
-    char byte;
-    bool quiet = (w.tls == NULL || !tls_has_more(w.tls)) &&
-                 recv(w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-                 (errno == EAGAIN || errno == EWOULDBLOCK);
-    if (!quiet) wire_close(&w);
+    if (w.fd >= 0 && !is_quiet(&w)) wire_close(&w);
     return w;
 }
 
@@ -183,9 +187,9 @@ static enum err attempt(struct http_client *c, const struct http_call *call, str
     return c->outcome;
 }
 
-static bool may_repeat(const struct http_call *call, bool again)
+static bool may_repeat(const char *method, bool again)
 {
-    return strcmp(call->method, "POST") != 0 || again;
+    return strcmp(method, "POST") != 0 || again;
 }
 
 enum err http_call(struct http_client *c, const struct http_call *call, bool again,
@@ -197,7 +201,7 @@ enum err http_call(struct http_client *c, const struct http_call *call, bool aga
     enum err err = attempt(c, call, kept, until_ns, f);
     bool stale = err == ERR_CLOSED && kept.fd >= 0 && c->transfer.loop != NULL &&
                  !transfer_has_begun_answer(&c->transfer);
-    if (stale && may_repeat(call, again))
+    if (stale && may_repeat(call->method, again))
         err = attempt(c, call, (struct wire){.fd = -1}, until_ns, f);
     if (err != ERR_OK) return err;
     transfer_answer(&c->transfer, ret);
@@ -215,8 +219,65 @@ struct str http_answer_header(const struct http_answer *a, struct str name)
 
 /* -- on a loop --------------------------------------------------------------------------- */
 
+struct http_idle {
+    struct loop *loop;
+    unsigned generation; /* of its peer */
+    unsigned count;
+    struct {
+        struct wire wire;
+        uint64_t since_ms; /* of the loop's clock */
+    } list[HTTP_IDLE_MAX]; /* the newest last */
+};
+
+struct http_idle *http_idle_create(struct loop *l)
+{
+    struct http_idle *i = calloc(1, sizeof *i);
+    if (i != NULL) i->loop = l;
+    return i;
+}
+
+void http_idle_clear(struct http_idle *i)
+{
+    i->generation++;
+    while (i->count > 0) wire_close(&i->list[--i->count].wire);
+}
+
+void http_idle_destroy(struct http_idle *i)
+{
+    if (i == NULL) return;
+    http_idle_clear(i);
+    free(i);
+}
+
+/* The one that was used last, since it is the one most likely to be open. */
+static struct wire idle_take(struct http_idle *i)
+{
+    struct wire w = {.fd = -1};
+    while (i != NULL && i->count > 0 && w.fd < 0) {
+        i->count--;
+        w = i->list[i->count].wire;
+        bool is_old = loop_now_ms(i->loop) - i->list[i->count].since_ms > HTTP_IDLE_MS;
+        if (is_old || !is_quiet(&w)) wire_close(&w);
+    }
+    return w;
+}
+
+static void idle_give(struct http_idle *i, struct wire *w)
+{
+    if (i->count == HTTP_IDLE_MAX) return;
+    i->list[i->count].wire = *w;
+    i->list[i->count].since_ms = loop_now_ms(i->loop);
+    i->count++;
+    *w = (struct wire){.fd = -1};
+}
+
 struct http_outgoing {
     struct transfer transfer;
+    struct http_idle *idle; /* or NULL */
+    unsigned idle_generation;
+    uint32_t timeout_ms;
+    bool is_over_kept; /* its connection is from an earlier call */
+    bool may_repeat;
     void (*done)(void *context, enum err err, const struct http_answer *answer);
     void *context;
     struct http_answer answer;
@@ -232,7 +293,15 @@ void http_call_cancel(struct http_outgoing *o)
 static void outgoing_done(struct transfer *t, enum err err)
 {
     struct http_outgoing *o = link_owner(t, struct http_outgoing, transfer);
+    if (err == ERR_CLOSED && o->is_over_kept && o->may_repeat && !transfer_has_begun_answer(t)) {
+        o->is_over_kept = false;
+        transfer_again(t, o->timeout_ms);
+        return;
+    }
     if (err == ERR_OK) transfer_answer(t, &o->answer);
+    if (err == ERR_OK && o->idle != NULL && t->may_keep && t->wire.fd >= 0 &&
+        o->idle_generation == o->idle->generation)
+        idle_give(o->idle, &t->wire);
     o->done(o->context, err, err == ERR_OK ? &o->answer : NULL);
     http_call_cancel(o);
 }
@@ -254,14 +323,20 @@ http_call_start(struct loop *l, const struct http_peer *to, const struct http_ca
     if (o == NULL) return NULL;
     o->done = done;
     o->context = context;
+    o->timeout_ms = call->timeout_ms;
+    o->may_repeat = may_repeat(call->method, false);
+    o->idle = call->idle;
     struct transfer *t = &o->transfer;
     transfer_buffers(t, call);
     t->to = *to;
     enum err err = to->place_count > 0 ? ERR_OK : ERR_CLOSED;
-    if (err == ERR_OK) err = transfer_prepare(t, call, false, NULL);
+    if (err == ERR_OK) err = transfer_prepare(t, call, o->idle != NULL, NULL);
     if (err == ERR_OK) err = transfer_own_body(t, NULL);
     if (err == ERR_OK) {
-        transfer_begin(t, l, (struct wire){.fd = -1}, call->timeout_ms, outgoing_done);
+        struct wire kept = idle_take(o->idle);
+        o->is_over_kept = kept.fd >= 0;
+        if (o->idle != NULL) o->idle_generation = o->idle->generation;
+        transfer_begin(t, l, kept, call->timeout_ms, outgoing_done);
     } else {
         t->loop = l;
         t->failed_early = fault_plain(&t->fault, err);
@@ -271,3 +346,4 @@ http_call_start(struct loop *l, const struct http_peer *to, const struct http_ca
 }
 
 const char *http_call_trouble(const struct http_outgoing *o) { return o->transfer.fault.text; }
+bool http_call_was_sent(const struct http_outgoing *o) { return o->transfer.sent > 0; }

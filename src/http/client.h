@@ -2,7 +2,7 @@
  *
  * `http_call` blocks its thread (publisher, feed, command line) and keeps its connection alive
  * for the next call; `http_call_start` runs on a loop (forwarding), each call on a connection of
- * its own. Both drive the same machine (transfer.h). Addresses: "http://host:port",
+ * its own, or on one of those that are kept for its peer (struct http_idle). Both drive the same machine (transfer.h). Addresses: "http://host:port",
  * "https://host:port", "unix:/path". Bounds: reply head LIMIT_HEAD_BYTES, body as the caller requests. A name is
  * looked up when connecting, by http_call, as part of its time, or beforehand, by the code that
  * fills in the peer. Of its addresses the one that answered last is tried first; the next one is
@@ -28,7 +28,19 @@ struct http_call {
     uint32_t timeout_ms; /* for the whole call */
     uint32_t silence_ms; /* without a byte in either direction; 0: as long as the whole call */
     size_t reply_max;    /* body bytes */
+    /* http_call_start() only: where its connection comes from, and is kept for the next call; NULL:
+     * the call has a connection of its own. Outlives the call. */
+    struct http_idle *idle;
 };
+
+/* Connections to one peer on one loop that no call uses now, at most HTTP_IDLE_MAX. None is older than
+ * HTTP_IDLE_MS, so that the peer does not close it while a request is on its way. */
+struct http_idle;
+enum { HTTP_IDLE_MAX = 32, HTTP_IDLE_MS = 5000 };
+struct http_idle *http_idle_create(struct loop *l); /* NULL: no memory */
+void http_idle_destroy(struct http_idle *i);
+/* Closes all. Those in use are not kept either: the next calls are to another peer. */
+void http_idle_clear(struct http_idle *i);
 
 struct http_answer {
     int status;
@@ -61,8 +73,9 @@ void http_client_interrupt(struct http_client *c);
 
 /* On a loop: `done` is called once, on the loop's thread and never from within this call; the
  * answer (NULL unless ERR_OK) and its views end with it, and so does the returned handle. The
- * peer and everything that `call` points at are copied. Never blocks: a peer without a known
- * address is ERR_CLOSED. NULL: no memory, and `done` is not called. */
+ * peer and everything that `call` points at, but `idle`, are copied. Never blocks: a peer without a
+ * known address is ERR_CLOSED. A kept connection that the peer closed before a byte of the answer
+ * came is replaced once, for GET, HEAD, PUT and DELETE. NULL: no memory, and `done` is not called. */
 struct http_outgoing;
 struct http_outgoing *
 http_call_start(struct loop *l, const struct http_peer *to, const struct http_call *call,
@@ -70,6 +83,8 @@ http_call_start(struct loop *l, const struct http_peer *to, const struct http_ca
                 void *context);
 /* Why it failed, as text for people; only within `done`. */
 const char *http_call_trouble(const struct http_outgoing *o);
+/* Whether any of its request was sent: the peer may have acted on it. */
+bool http_call_was_sent(const struct http_outgoing *o);
 void http_call_cancel(struct http_outgoing *o); /* `done` is not called */
 
 struct str http_answer_header(const struct http_answer *a, struct str name);

@@ -537,3 +537,17 @@ void transfer_begin(struct transfer *t, struct loop *l, struct wire wire, uint32
     else
         knock_next(t, ENOENT);
 }
+
+void transfer_again(struct transfer *t, uint32_t timeout_ms)
+{
+    check(t->is_over && !transfer_has_begun_answer(t));
+    struct transfer over = *t;
+    *t = (struct transfer){.to = over.to,
+                           .request = over.request,
+                           .body = over.body,
+                           .head_only = over.head_only,
+                           .reply = over.reply,
+                           .reply_max = over.reply_max,
+                           .silence_ms = over.silence_ms};
+    transfer_begin(t, over.loop, (struct wire){.fd = -1}, timeout_ms, over.done);
+}

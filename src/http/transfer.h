@@ -70,6 +70,8 @@ enum err transfer_own_body(struct transfer *t, struct fault *f);
  * addresses. */
 void transfer_begin(struct transfer *t, struct loop *l, struct wire wire, uint32_t timeout_ms,
                     void (*done)(struct transfer *, enum err));
+/* The same request over a new connection, after a transfer that is over without an answer. */
+void transfer_again(struct transfer *t, uint32_t timeout_ms);
 /* Ends it without calling `done`; frees its memory and closes t->wire. Accepts a zeroed one with
  * fd -1. */
 void transfer_fini(struct transfer *t);

@@ -457,7 +457,7 @@ static void outcome_note(void *context, enum err err, const struct http_answer *
     if (answer == NULL) return;
     o->status = answer->status;
     o->body_size = answer->body.size;
-    o->place = *answer->place;
+    if (answer->place != NULL) o->place = *answer->place;
     snprintf(o->body, sizeof o->body, "%.*s",
              (int)(answer->body.size > 90 ? 90 : answer->body.size), answer->body.bytes);
 }
@@ -778,6 +778,83 @@ static void a_cancelled_call_is_not_told(void **state)
     rig_destroy(rig);
 }
 
+static struct outcome ask_over(struct loop *loop, const struct http_peer *to,
+                               struct http_idle *idle, const char *method, bool *ret_sent)
+{
+    struct outcome o = {0};
+    struct http_call call = get("/x");
+    call.method = method;
+    call.timeout_ms = RIG_PATIENCE_MS;
+    call.idle = idle;
+    struct http_outgoing *out = http_call_start(loop, to, &call, outcome_note, &o);
+    while (o.calls == 0) {
+        *ret_sent = http_call_was_sent(out);
+        loop_turn(loop, true);
+    }
+    return o;
+}
+
+/* Three calls over one connection; then the peer leaves the next one unanswered. */
+static void a_connection_is_kept_for_the_next_call_on_a_loop(void **state)
+{
+    static const char *const lines[] = {OK "1|" OK "2|" OK "3|", OK "4"};
+    static const struct {
+        const char *method;
+        size_t connections;
+        enum err err;
+    } last[] = {{"GET", 2, ERR_OK}, {"DELETE", 2, ERR_OK}, {"POST", 1, ERR_CLOSED}};
+    (void)state;
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++) {
+        struct script s;
+        bool sent;
+        script_start(&s, lines, 2);
+        struct loop *loop = loop_create();
+        struct http_idle *idle = http_idle_create(loop);
+        const struct http_peer to = peer_of(s.address);
+        for (char n = '1'; n <= '3'; n++) {
+            struct outcome o = ask_over(loop, &to, idle, n == '2' ? "POST" : "GET", &sent);
+            assert_int_equal(o.err, ERR_OK);
+            assert_int_equal(o.body[0], n);
+        }
+        assert_int_equal(atomic_load(&s.connections), 1);
+        struct outcome o = ask_over(loop, &to, idle, last[i].method, &sent);
+        assert_int_equal(o.err, last[i].err);
+        assert_int_equal(atomic_load(&s.connections), last[i].connections);
+        if (o.err != ERR_OK) { /* the peer may have acted on it */
+            assert_true(sent);
+            o = ask_over(loop, &to, idle, "GET", &sent);
+        }
+        assert_string_equal(o.body, "4");
+        http_idle_destroy(idle);
+        loop_destroy(loop);
+        script_stop(&s);
+    }
+}
+
+static void the_connections_of_a_former_peer_are_closed(void **state)
+{
+    static const char *const lines[] = {OK "1|~", OK "2"};
+    (void)state;
+    struct script s;
+    bool sent;
+    script_start(&s, lines, 2);
+    struct loop *loop = loop_create();
+    struct http_idle *idle = http_idle_create(loop);
+    const struct http_peer to = peer_of(s.address);
+    struct http_call call = get("/x");
+    call.idle = idle;
+    struct outcome o = {0};
+    http_call_start(loop, &to, &call, outcome_note, &o);
+    http_idle_clear(idle);
+    while (o.calls == 0) loop_turn(loop, true);
+    assert_string_equal(o.body, "1");
+    o = ask_over(loop, &to, idle, "POST", &sent);
+    assert_string_equal(o.body, "2");
+    http_idle_destroy(idle);
+    loop_destroy(loop);
+    script_stop(&s);
+}
+
 static void text_is_percent_encoded(void **state)
 {
     (void)state;
@@ -814,6 +891,8 @@ int main(void)
         cmocka_unit_test(a_large_request_is_sent_whole),
         cmocka_unit_test(a_failure_is_told_later_and_once),
         cmocka_unit_test(a_cancelled_call_is_not_told),
+        cmocka_unit_test(a_connection_is_kept_for_the_next_call_on_a_loop),
+        cmocka_unit_test(the_connections_of_a_former_peer_are_closed),
         cmocka_unit_test(text_is_percent_encoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
