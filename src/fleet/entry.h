@@ -63,8 +63,9 @@ struct heartbeat {
 
 struct entry {
     enum entry_kind kind;
+    /* HEARTBEAT: these three are of the last counted entry below `applied` */
     uint64_t term, n;
-    struct sha256 previous;         /* RECORDS: the digest of the counted entry before it */
+    struct sha256 previous;         /* TERM, RECORDS: the digest of the counted entry before it */
     struct incarnation incarnation; /* of the sender */
     struct str node;
     uint64_t time_ms; /* never below that of a counted entry before it */

@@ -10,6 +10,25 @@ static void fleet_check(const struct fleet *f)
     check(f->role != FLEET_LEADER || (f->term_is_acked && f->term_is_counted));
 }
 
+/* The newest counted entry. */
+static void remember(struct fleet *f)
+{
+    unsigned at = (unsigned)(f->recent_count++ % FLEET_RECENT);
+    f->recent[at].point = f->replay.last;
+    f->recent[at].offset = f->replay.last_offset;
+}
+
+/* The last counted entry below `applied`. False: it is not remembered. */
+static bool point_below(const struct fleet *f, uint64_t applied, struct entry_point *ret)
+{
+    for (uint64_t i = f->recent_count; i-- > 0 && f->recent_count - i <= FLEET_RECENT;) {
+        if (f->recent[i % FLEET_RECENT].offset >= applied) continue;
+        *ret = f->recent[i % FLEET_RECENT].point;
+        return true;
+    }
+    return false;
+}
+
 void fleet_init(struct fleet *f, const struct fleet_options *o, const struct fleet_saved *saved,
                 uint64_t now_ms)
 {
@@ -19,6 +38,7 @@ void fleet_init(struct fleet *f, const struct fleet_options *o, const struct fle
     log_replay_begin(&f->replay, saved != NULL ? &saved->replay : NULL);
     peers_begin(&f->peers, saved != NULL ? &saved->peers : NULL, now_ms);
     for (unsigned i = 0; i < o->reactors; i++) f->applied[i] = f->replay.next;
+    if (f->replay.last.term > 0) remember(f);
     f->heartbeat_is_due = true;
     fleet_check(f);
 }
@@ -93,7 +113,13 @@ static bool read_own_heartbeat(struct fleet *f, const struct entry *e, uint64_t 
 static enum log_result read_heartbeat(struct fleet *f, const struct entry *e, uint64_t offset,
                                       uint64_t append_ms, uint64_t now_ms, uint64_t delay_ms)
 {
-    peers_read(&f->peers, e, offset, now_ms);
+    struct entry_point claimed = {.term = e->term, .n = e->n, .digest = e->previous}, counted;
+    bool is_known = point_below(f, e->heartbeat.applied, &counted);
+    if (is_known && e->heartbeat.applied > 0 && !entry_point_equal(&claimed, &counted) &&
+        !planted("claim_unchecked"))
+        return log_replay_stop(&f->replay, LOG_END_CUT, offset);
+    peers_read(&f->peers, e, is_known || planted("claim_unchecked") ? e->heartbeat.applied : 0,
+               offset, now_ms);
     if (is_mine(f, e) && !read_own_heartbeat(f, e, offset, append_ms, now_ms, delay_ms))
         return log_replay_stop(&f->replay, LOG_END_NEVER_SENT, offset);
     if (e->heartbeat.works && incarnation_equal(&e->incarnation, &f->replay.leader))
@@ -106,6 +132,7 @@ static enum log_result read_entry(struct fleet *f, const struct entry *e, uint64
 {
     enum log_result result = log_replay_step(&f->replay, e, offset);
     if (result != LOG_COUNTED) return result;
+    if (e->kind != ENTRY_HEARTBEAT) remember(f);
     switch (e->kind) {
     case ENTRY_TERM: read_term(f, e); break;
     case ENTRY_RECORDS:
@@ -220,11 +247,17 @@ static void put_heartbeat(struct fleet *f, const struct fleet_turn *t, struct bu
     bool leaves = f->leaves && (t->let_in == 0 || planted("left_before_last"));
     bool closed = leaves || f->replay.end != LOG_READS || lease_must_close(&f->lease, t->now_ms);
     struct entry e = entry_of(f, ENTRY_HEARTBEAT, t->wall_ms);
+    struct entry_point below = {0};
+    uint64_t applied = applied_by_all(f);
+    if (!point_below(f, applied, &below)) applied = 0;
+    e.term = below.term;
+    e.n = below.n;
+    e.previous = below.digest;
     e.nonce = planted("nonce_reused") ? 1 : t->nonce;
     e.address = f->options.address;
     e.heartbeat = (struct heartbeat){
         .number = lease_send(&f->lease, t->now_ms, e.nonce, t->lease_ms, closed),
-        .applied = applied_by_all(f),
+        .applied = applied,
         .lease_ms = t->lease_ms,
         .version = f->options.version,
         .closed = closed,

@@ -31,6 +31,7 @@ enum {
     FLEET_CLOCK_OFF_MS = 1000,
     FLEET_MISSED_MS = 10000,
     FLEET_REACTORS_MAX = 64,
+    FLEET_RECENT = 1024, /* counted entries that are remembered */
 };
 
 struct fleet_options {
@@ -64,6 +65,12 @@ struct fleet {
     struct lease lease;
     struct peers peers;
     uint64_t applied[FLEET_REACTORS_MAX]; /* entries below it are in force at that reactor */
+    /* The newest counted entries, with their offsets: entry i at i % FLEET_RECENT. */
+    struct {
+        struct entry_point point;
+        uint64_t offset;
+    } recent[FLEET_RECENT];
+    uint64_t recent_count;
     enum fleet_role role;
     enum fleet_end end;
 

@@ -32,7 +32,8 @@ static struct peer *find(struct peers *p, const struct incarnation *id)
     return NULL;
 }
 
-void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t offset, uint64_t now_ms)
+void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t applied, uint64_t offset,
+                uint64_t now_ms)
 {
     const struct heartbeat *h = &heartbeat->heartbeat;
     uint64_t lapses_ms = h->closed ? now_ms : now_ms + wait_of(h->lease_ms);
@@ -52,7 +53,7 @@ void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t offset,
     peer->read_ms = now_ms;
     peer->closed = h->closed;
     peer->reaches = h->reaches;
-    if (h->applied > peer->applied) peer->applied = h->applied;
+    if (applied > peer->applied) peer->applied = applied;
     if (lapses_ms > peer->lapses_ms) peer->lapses_ms = lapses_ms;
     if (h->lease_ms > peer->longest_lease_ms) peer->longest_lease_ms = h->lease_ms;
 }

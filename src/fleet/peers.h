@@ -40,7 +40,9 @@ struct peers {
 
 /* The leases begin again now. */
 void peers_begin(struct peers *p, const struct peers *saved, uint64_t now_ms);
-void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t offset, uint64_t now_ms);
+/* `applied`: what of the heartbeat's is confirmed by this engine's own reading, or 0. */
+void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t applied, uint64_t offset,
+                uint64_t now_ms);
 bool peers_settled(const struct peers *p, uint64_t offset, uint64_t now_ms);
 /* Whether most engines with a fresh heartbeat, except this one, report that they cannot reach the
  * leader. */

@@ -27,7 +27,7 @@ enum log_end {
     LOG_END_PREVIOUS, /* another entry was before these records than the one that was read */
     LOG_END_HISTORY,  /* the leader counted other entries before its term */
     LOG_END_RESUMED,  /* the entry at which this copy was saved is another one now */
-    LOG_END_CUT,      /* its sender had applied more than was before it: the log was cut */
+    LOG_END_CUT, /* its sender had applied more, or other entries, than were before it: the log was cut */
     LOG_END_NEVER_SENT, /* a heartbeat in this engine's name that it never sent */
     LOG_END_DELTA,      /* a record cannot be applied */
 };

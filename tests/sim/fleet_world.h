@@ -98,6 +98,7 @@ struct engine {
     uint64_t paused_until_ms, slow_reactor_until_ms, slow_reader_until_ms, wall_wrong_until_ms;
     uint64_t produce_cut_ms, fetch_cut_ms, peers_cut_ms; /* until then */
     uint64_t cut_off_ms;                                 /* when it is cut off */
+    uint64_t read_lost_ms; /* the log has lost what it had read; 0: it has not */
     bool is_mid_turn, was_open, leaves;
     uint32_t lease_ms;
 
@@ -320,6 +321,9 @@ static void cut_tail(uint64_t drop)
         stories.lost = stories.committed;
         sums.counted_cut++;
     }
+    for (unsigned i = 0; i < world.engines_count; i++)
+        if (world.engines[i].is_running && world.engines[i].fleet.replay.next > world.log_size)
+            world.engines[i].read_lost_ms = world.now_ms;
     stories.was_cut = true;
     sums.tails_cut++;
 }

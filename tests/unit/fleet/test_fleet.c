@@ -316,6 +316,48 @@ static void the_slowest_reactor_decides_what_is_applied(void **state)
     fleet_fini(&r.fleet);
 }
 
+/* Another engine has applied all up to its heartbeat, and names what it has counted there. */
+static void append_claim(struct rig *r, uint64_t number, const struct entry_point *counted)
+{
+    struct entry e = heartbeat_of(2, number, r->size, 30000);
+    e.term = counted->term;
+    e.n = counted->n;
+    e.previous = counted->digest;
+    append_entry(r, e);
+}
+
+static void an_engine_that_counted_something_else_ends_reading(void **state)
+{
+    (void)state;
+    struct rig r;
+    lead(&r);
+    struct entry_point right = r.fleet.replay.last, other = right;
+    append_claim(&r, 1, &right);
+    read_all(&r);
+    assert_int_equal(r.fleet.replay.end, LOG_READS);
+    assert_int_equal(r.fleet.peers.list[1].applied, r.size - 1);
+    other.digest.bytes[7] ^= 1;
+    append_claim(&r, 2, &other);
+    read_all(&r);
+    assert_int_equal(r.fleet.replay.end, LOG_END_CUT);
+    assert_int_equal(r.fleet.end, FLEET_LOG_ENDED);
+    assert_int_equal(r.fleet.peers.list[1].applied, r.size - 2);
+    fleet_fini(&r.fleet);
+}
+
+static void what_is_not_remembered_is_not_taken_as_applied(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin(&r); /* it has counted nothing */
+    append_claim(&r, 1, &(struct entry_point){.term = 3, .n = 9});
+    append_claim(&r, 2, &(struct entry_point){.term = 3, .n = 9});
+    read_all(&r);
+    assert_int_equal(r.fleet.replay.end, LOG_READS);
+    assert_int_equal(r.fleet.peers.list[0].applied, 0);
+    fleet_fini(&r.fleet);
+}
+
 static void each_heartbeat_has_a_nonce_of_its_own(void **state)
 {
     (void)state;
@@ -349,6 +391,8 @@ int main(void)
         cmocka_unit_test(a_leader_whose_clock_is_off_ends),
         cmocka_unit_test(a_leader_that_most_peers_miss_ends_after_a_while),
         cmocka_unit_test(the_slowest_reactor_decides_what_is_applied),
+        cmocka_unit_test(an_engine_that_counted_something_else_ends_reading),
+        cmocka_unit_test(what_is_not_remembered_is_not_taken_as_applied),
         cmocka_unit_test(each_heartbeat_has_a_nonce_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

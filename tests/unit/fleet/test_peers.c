@@ -10,7 +10,7 @@ static void read(struct peers *p, uint8_t engine, uint64_t number, uint64_t appl
     struct entry e = heartbeat_of(engine, number, applied, LEASE_MS);
     e.heartbeat.closed = closed;
     e.heartbeat.reaches = engine != 3;
-    peers_read(p, &e, offset, now_ms);
+    peers_read(p, &e, applied, offset, now_ms);
 }
 
 static void each_engine_with_a_heartbeat_before_it_is_waited_for(void **state)
