@@ -164,6 +164,8 @@ void engine_reactor_tell(struct engine_reactor *w, enum reactor_message_kind kin
 
 /* ---- their state (engine_reactor_state.c) ---- */
 
+/* What holds for a reactor between two of its operations, and between two turns. */
+void engine_reactor_check(const struct engine_reactor *w);
 /* This reactor uses no older bundle than engine_reactor->bundle any more. */
 void engine_reactor_moved(struct engine_reactor *w);
 /* A block is free: what begins now has room for its record. */

@@ -102,6 +102,7 @@ static enum err make_node(const struct engine *e, const char *path, struct fault
     struct chance chance = {0};
     id_write_digits(id_make(world_now_ms(), &chance), digits);
     snprintf(text, sizeof text, "node-%.10s\n", digits + ID_DIGITS - 10);
+    check(str_is_name(str_cut(str_from(text), strlen(text) - 1)));
     snprintf(fresh, sizeof fresh, "%s.%.26s", path, digits);
     bool is_made = file_make(fresh, str_from(text));
     bool is_linked = is_made && (link(fresh, path) == 0 || errno == EEXIST);
@@ -226,6 +227,7 @@ static enum err recover(struct boot *b, const struct journal_options *options,
 
 static void journal_writer_rang(void *context, unsigned producer)
 {
+    check(producer <= ((struct engine *)context)->reactor_count);
     struct engine *e = context;
     if (producer == e->reactor_count)
         sem_post(&e->main_rung);
@@ -251,6 +253,7 @@ static enum err open_journal(struct boot *b, struct fault *f)
     enum err err = disk_real_create(path, &b->disk);
     if (err != ERR_OK)
         return fault_set(f, err, "", "journal: cannot open %s: %s", path, strerror(errno));
+    check(e->reactor_count > 0 && e->signing != NULL);
     struct journal_options options = {.disk = b->disk,
                                       .producers = e->reactor_count + 1,
                                       .segment_bytes = c->segment_bytes,
@@ -408,6 +411,7 @@ static unsigned reactors_of(const struct config *c)
 
 static enum err start_engine_reactors(struct engine *e, struct fault *f)
 {
+    check(atomic_load(&e->bundle) != NULL && e->shards != NULL);
     for (unsigned i = 0; i < e->reactor_count; i++) {
         enum err err = engine_reactor_start(e, i);
         if (err != ERR_OK) return fault_set(f, err, "", "a reactor thread cannot be started");
@@ -421,6 +425,7 @@ static struct publisher *set_publisher(struct engine *e, struct publisher *next)
 {
     pthread_mutex_lock(&e->followers_lock);
     struct publisher *before = e->publisher;
+    check(before == NULL || next == NULL);
     e->publisher = next;
     pthread_mutex_unlock(&e->followers_lock);
     return before;

@@ -747,6 +747,7 @@ static void begin_life(void)
             .index = i,
             .sheet = sheet,
             .bundle = bundle,
+            .in_use = bundle,
             .revoked = revoked_view_create(engine.revoked, i),
             .api = {.hasher = hasher, .keys = bundle_keys(bundle), .chance = {.refill = refill}}};
         r->memory = policy_memory_create(64);

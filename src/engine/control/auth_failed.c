@@ -1,5 +1,6 @@
 /* auth_failed.c - records refused credentials, and refused tokens of this engine, in the journal,
  * once a second. Those that cannot be recorded now are kept and counted further. */
+#include "base/check.h"
 #include "engine/engine.h"
 #include "event/event.h"
 
@@ -30,6 +31,7 @@ enum { EVENT_BYTES_MAX = 16 << 10 }; /* three names of 256 characters, each of t
 
 static enum err record_source(struct engine_reactor *w, const struct refused_source *s)
 {
+    check(s->count > 0 && s->err != ERR_OK);
     char key_text[ID_TEXT], token_text[ID_TEXT], event_text[ID_TEXT], trace[TRACE_TEXT],
         bytes[EVENT_BYTES_MAX], client[CLIENT_ADDRESS_TEXT], reason[REFUSED_REASON_BYTES];
     uint64_t now_ms = world_now_ms();
@@ -59,6 +61,7 @@ static enum err record_source(struct engine_reactor *w, const struct refused_sou
 
     struct buf b = buf_over(bytes, sizeof bytes);
     event_put(&b, &e);
+    check(!b.overflow);
     struct http_barrier nobody_waits;
     struct str event = buf_view(&b);
     return commit_events(&w->commit, &event, 1, false, &nobody_waits);
@@ -67,6 +70,7 @@ static enum err record_source(struct engine_reactor *w, const struct refused_sou
 void auth_failed_record(struct engine_reactor *w)
 {
     struct refused *all = &w->refused;
+    check(all->count <= REFUSED_SOURCES_MAX);
     while (all->count > 0) {
         const struct refused_source *s = &all->sources[all->count - 1];
         if (record_source(w, s) != ERR_OK) return;

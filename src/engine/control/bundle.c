@@ -40,8 +40,20 @@ struct bundle {
     struct limit_windows limit_windows;
 };
 
+/* What holds for a bundle that reactors may use. */
+static void bundle_check(const struct bundle *b)
+{
+    check(b->keys != NULL && b->nothing != NULL);
+    check(b->facts.tenants == b->tenants.count && b->facts.documents == b->documents.count);
+    check(b->facts.tenants_unloadable <= b->facts.tenants);
+    check(b->facts.close_at_ms == 0 || b->facts.tenants_unloadable > 0);
+    check(b->limit_windows.count == 0 || b->limit_windows.longest_ms > 0);
+    check(b->facts.keys <= LIMIT_KEYS);
+}
+
 static struct shared_set *set_share(struct shared_set *s)
 {
+    check(atomic_load(&s->holders) > 0);
     atomic_fetch_add(&s->holders, 1);
     return s;
 }
@@ -62,6 +74,7 @@ static struct shared_set *set_hold(struct policy_set *set)
 static void set_drop(struct shared_set *s)
 {
     if (s == NULL || atomic_fetch_sub(&s->holders, 1) != 1) return;
+    check(s->set != NULL);
     policy_set_destroy(s->set);
     free(s);
 }
@@ -102,6 +115,7 @@ static enum err read_keys(struct bundle *b, const struct json *rows, struct faul
         else
             log_line(LOG_ERROR, "key_unreadable", "why", why.text, NULL);
     }
+    check(count <= capacity);
     enum err err = key_table_create(keys, count, &b->keys);
     if (err != ERR_OK) { /* the table took none of them */
         for (size_t i = 0; i < count; i++) key_destroy(keys[i]);
@@ -119,6 +133,7 @@ static enum err read_keys(struct bundle *b, const struct json *rows, struct faul
 static void keep_revoked(struct bundle *b, const struct bundle *before)
 {
     if (before == NULL || strcmp(b->facts.log_id, before->facts.log_id) != 0) return;
+    check(b->keys != NULL && before->keys != NULL);
     size_t count = key_table_keep_revoked(b->keys, before->keys, NULL, 0);
     if (count > 0)
         log_text(
@@ -138,6 +153,7 @@ static struct str document_key(struct arena *a, struct str tenant, struct str na
     buf_put(&b, tenant);
     buf_put_byte(&b, '\0');
     buf_put(&b, name);
+    check(!b.overflow);
     return buf_view(&b);
 }
 
@@ -225,6 +241,7 @@ static void fingerprint_add(struct tenant *t, const struct json *row)
     buf_put(&b, str_of(digest.bytes, digest.size < 64 ? digest.size : 64));
     buf_put_byte(&b, ' ');
     buf_put(&b, str_of(name.bytes, name.size < 64 ? name.size : 64));
+    check(!b.overflow);
     t->fingerprint = sha256_once(buf_view(&b));
 }
 
@@ -232,6 +249,7 @@ static void fingerprint_add(struct tenant *t, const struct json *row)
 static enum err fall_back(struct bundle *b, struct tenant *t, const struct tenant *before,
                           uint64_t now_ms)
 {
+    check(t->policies == NULL);
     t->unloadable_since_ms =
         before != NULL && before->unloadable_since_ms != 0 ? before->unloadable_since_ms : now_ms;
     uint64_t close_at_ms = t->unloadable_since_ms + UNLOADABLE_GRACE_MS;
@@ -254,6 +272,7 @@ static enum err fall_back(struct bundle *b, struct tenant *t, const struct tenan
 static enum err join_tenant(struct bundle *b, const struct bundle *before, struct tenant *t,
                             uint64_t now_ms, struct fault *f)
 {
+    check(t->policies == NULL && t->entry_count <= t->row_count);
     const struct tenant *old = before == NULL ? NULL : map_get(&before->tenants, t->name);
     bool all_loaded = !t->is_broken;
     if (all_loaded && old != NULL && old->unloadable_since_ms == 0 &&
@@ -346,10 +365,12 @@ static enum err list_windows(struct bundle *b, struct fault *f)
 {
     struct listing l = {0};
     list_all(b, &l);
+    const size_t room = l.count;
     l.list = arena_array(&b->arena, struct limit_windows_entry, l.count + 1);
     if (l.list == NULL) return fault_plain(f, ERR_FULL);
     l.count = 0;
     list_all(b, &l);
+    check(l.count == room);
     qsort(l.list, l.count, sizeof *l.list, by_tag);
     b->limit_windows = (struct limit_windows){
         .list = l.list, .count = l.count, .is_unknown = b->facts.revision == 0};
@@ -418,6 +439,7 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
         bundle_destroy(b);
         return err;
     }
+    bundle_check(b);
     *ret = b;
     return ERR_OK;
 }
@@ -482,5 +504,6 @@ const struct globs *bundle_served(const struct bundle *b)
 const struct policy_set *bundle_policies(const struct bundle *b, struct str tenant)
 {
     const struct tenant *t = map_get(&b->tenants, tenant);
+    check(t == NULL || t->policies != NULL);
     return t == NULL ? b->nothing : t->policies->set;
 }

@@ -160,6 +160,7 @@ static bool all_moved(const struct engine *e, const struct bundle *to)
 static void swap(struct feed *feed, struct bundle *next)
 {
     struct engine *e = feed->engine;
+    check(next != atomic_load(&e->bundle));
     struct bundle *before = atomic_exchange(&e->bundle, next);
     for (unsigned i = 0; i < e->reactor_count; i++)
         if (e->reactors[i].reactor != NULL) reactor_wake(e->reactors[i].reactor);
@@ -308,6 +309,7 @@ static enum err ask(struct feed *feed, struct fault *f)
     uint64_t seconds = atomic_load(&feed->reachable) ? least(left, WAIT_SECONDS) : 0;
     buf_put_literal(&t, "/api/v1/bundle?wait=");
     buf_put_u64(&t, seconds);
+    check(!t.overflow && seconds <= WAIT_SECONDS);
     struct http_call call = {.method = "GET",
                              .target = buf_view(&t),
                              .timeout_ms = (uint32_t)(most * 1000),
@@ -358,6 +360,7 @@ static void note_trouble(struct feed *feed, const char *text)
  * older database. */
 static void ask_failed(struct feed *feed, const struct fault *f)
 {
+    check(f->err != ERR_OK);
     bool is_new = strcmp(feed->trouble, f->text) != 0;
     if (atomic_exchange(&feed->reachable, false) || is_new) {
         if (feed->is_refused)
@@ -417,6 +420,7 @@ static void *feed_run(void *argument)
 
 enum err feed_create(struct engine *e, struct fault *f)
 {
+    check(e->feed == NULL);
     struct feed *feed = e->feed = calloc(1, sizeof *feed);
     check(feed != NULL);
     feed->engine = e;
@@ -432,6 +436,7 @@ enum err feed_create(struct engine *e, struct fault *f)
 
 enum err feed_load(struct engine *e, struct fault *f)
 {
+    check(e->feed != NULL && atomic_load(&e->bundle) == NULL);
     struct bundle *nothing;
     enum err err = bundle_create(STR("{\"keys\":[],\"policies\":[],\"revision\":0}"), NULL,
                                  world_now_ms(), &nothing, f);
@@ -454,6 +459,7 @@ enum err feed_load(struct engine *e, struct fault *f)
 
 void feed_start(struct engine *e)
 {
+    check(e->feed != NULL && !e->feed->running && e->feed->client != NULL);
     struct feed *feed = e->feed;
     thread_start(&feed->thread, "feed", feed_run, feed);
     feed->running = true;

@@ -5,6 +5,7 @@
  * journal is followed by `engine.adopted` if the state began with another engine's. */
 #include <errno.h>
 
+#include "base/check.h"
 #include "engine/engine.h"
 #include "event/event.h"
 #include "snapshot/lineage.h"
@@ -56,12 +57,14 @@ static struct str encode(struct draft *d, struct str kind, const struct journal_
         e.reason = buf_view(&reason);
     }
     event_put(&out, &e);
+    check(!out.overflow && !previous.overflow && !reason.overflow);
     return buf_view(&out);
 }
 
 /* In one block, so that either all of them are in the journal or none is. */
 static enum err put_block(struct engine *e, const struct effect_record *records, size_t count)
 {
+    check(count > 0 && count <= COMMIT_EVENTS_MAX);
     struct committer commit = {.producer = journal_producer(e->journal, e->reactor_count),
                                .always_synced = true};
     uint64_t bytes = 0;
@@ -72,6 +75,7 @@ static enum err put_block(struct engine *e, const struct effect_record *records,
     enum err err = commit_room(&commit, bytes, true);
     if (err != ERR_OK) return err;
     struct http_barrier barrier = commit_put(&commit, records, count, true);
+    check(barrier.lane == LANE_SYNCED);
     journal_seal(commit.producer);
     for (;;) { /* the journal writer wakes this thread each time this producer's blocks move */
         uint64_t written, durable;

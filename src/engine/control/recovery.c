@@ -20,17 +20,26 @@ struct loading { /* the state of the callbacks of one recovery */
     struct fault fault;      /* has more detail than the code that the journal returns */
 };
 
+static void loading_check(const struct loading *l)
+{
+    check(l->recovery->past.position >= l->snapshot.position || l->snapshot.position == 0);
+    check(l->first_seq <= l->last_seq || l->last_seq == 0);
+    check(l->records == 0 || l->last_seq > l->recovery->past.position);
+}
+
 /* ---- snapshot and journal ---- */
 
 static enum err take_entry(void *context, unsigned slot, struct str entry)
 {
     struct loading *l = context;
+    check(slot < LIMIT_SLOTS);
     l->entries++;
     return replay_entry(l->engine->shards, l->engine->reactor_count, slot, entry, &l->fault);
 }
 
 static enum err must_follow(struct loading *l, uint64_t seq)
 {
+    check(l->first_seq == 0 && seq > 0);
     uint64_t position = l->snapshot.position;
     l->first_seq = seq;
     if (seq <= position + 1) return ERR_OK;
@@ -51,6 +60,7 @@ static enum err take_record(void *context, const struct journal_record *record)
 {
     struct loading *l = context;
     struct recovery *r = l->recovery;
+    check(record->seq > l->last_seq); /* the journal is in order */
     struct fault why = {.err = ERR_OK};
     enum err err = l->first_seq == 0 ? must_follow(l, record->seq) : ERR_OK;
     bool meets = record->seq == l->snapshot.position ||
@@ -203,6 +213,7 @@ enum err recovery_run(struct engine *e, struct recovery *r, const struct journal
     if (err == ERR_OK) err = read_snapshot(&l, f);
     if (err == ERR_OK) err = open_journal(&l, options, ret_report, f);
     if (err != ERR_OK) return err;
+    loading_check(&l);
     journal_hold(e->journal, snapshot_holds(r->snapshots, r->past.position));
     world_time_floor(ret_report->last_ms);
     err = look_at_redis(&l, ret_report->last_seq, f);
@@ -219,6 +230,7 @@ bool recovery_found_nothing(const struct recovery *r, const struct journal_repor
 
 enum err recovery_follow(struct engine *e, struct recovery *r, struct fault *f)
 {
+    check(e->journal != NULL && e->shards != NULL);
     const struct config *c = &e->config;
     struct state_follower_options options = {.journal = e->journal,
                                              .disk = r->snapshots,

@@ -5,6 +5,7 @@
  *
  * The platform's paths are here too. If `platform.url` is set, they are forwarded with the caller's
  * own credential, so that one address serves a client. */
+#include "base/check.h"
 #include "base/limits.h"
 #include "engine/handlers.h"
 #include "engine/decision/auth_request.h"
@@ -29,6 +30,7 @@ static void route_forward(void *context, struct http_exchange *x)
 {
     struct engine_reactor *w = context;
     struct fault f;
+    check(x->route->roles == 0); /* the platform checks them */
     if (w->forward != NULL) {
         if (refuse_token(w, x, &f) == ERR_OK)
             forward_exchange(w->forward, x);
@@ -246,6 +248,7 @@ const size_t engine_route_count = sizeof engine_routes / sizeof *engine_routes;
 /* Before the body was read: the trace is the header's, if it has one. */
 static void refuse(struct engine_reactor *w, struct http_exchange *x, const struct fault *f)
 {
+    check(f->err != ERR_OK);
     struct trace_context caller = {.trace_text = {0}};
     (void)trace_context_read(traced_header(x), &caller);
     api_refuse(&w->api, x, f, caller.trace_text);
@@ -278,6 +281,7 @@ bool route_admit(void *context, struct http_exchange *x)
 
 static bool may_loosen(const struct http_route *r)
 {
+    check(r->effect <= EFFECT_LOOSEN);
     return r->effect == EFFECT_LOOSEN || r->effect == EFFECT_UNDECLARED;
 }
 
@@ -285,6 +289,7 @@ void route_handle(void *context, struct http_exchange *x)
 {
     struct engine_reactor *w = context;
     struct fault f;
+    check(w->bundle != NULL && !w->is_stepping);
     if (x->route->roles != 0 && bundle_facts(w->bundle)->revision == 0) {
         route_refuse_starting(w, x);
         return;

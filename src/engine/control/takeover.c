@@ -116,6 +116,7 @@ static void note_trouble(struct takeover *t, const char *text)
 
 enum err takeover_fault(const struct engine *e, struct fault *f)
 {
+    check(e->takeover != NULL);
     struct takeover *t = e->takeover;
     char trouble[sizeof t->trouble];
     pthread_mutex_lock(&t->mutex);
@@ -128,6 +129,15 @@ enum err takeover_fault(const struct engine *e, struct fault *f)
 }
 
 /* ---- a reactor's share ---- */
+
+/* The page may be read from here to share_done(): its maker waits for all shares. */
+static void takeover_share_check(const struct takeover_share *share, const struct takeover *t)
+{
+    check(!share->is_open ||
+          share->number == atomic_load_explicit(&t->number, memory_order_relaxed));
+    check(!share->is_open || atomic_load_explicit(&t->shares_left, memory_order_relaxed) > 0);
+    check(!share->is_open || share->next <= t->count);
+}
 
 static struct call call_of(struct engine_reactor *w, const struct suspension *n,
                            struct arena *arena)
@@ -151,6 +161,7 @@ static struct call call_of(struct engine_reactor *w, const struct suspension *n,
 static bool take_one(struct engine_reactor *w, const struct suspension *n)
 {
     struct takeover_share *share = &w->takeover;
+    check(slot_owner(n->slot, w->engine->reactor_count) == w->index);
     struct arena arena;
     arena_init(&arena, STEP_ARENA_FIRST, STEP_ARENA_MOST);
     struct call c = call_of(w, n, &arena);
@@ -166,6 +177,8 @@ static bool take_one(struct engine_reactor *w, const struct suspension *n)
 static void share_done(struct engine_reactor *w)
 {
     struct takeover *t = w->engine->takeover;
+    takeover_share_check(&w->takeover, t);
+    check(w->takeover.is_open && w->takeover.next == t->count);
     w->takeover.is_open = false;
     if (atomic_fetch_sub(&t->shares_left, 1) == 1) sem_post(&t->done);
 }
@@ -179,6 +192,7 @@ bool takeover_turn(struct engine_reactor *w)
     if (number != share->number)
         *share = (struct takeover_share){.number = number, .is_open = true};
     if (!share->is_open) return false;
+    takeover_share_check(share, t);
     unsigned taken = 0;
     for (; share->next < t->count && taken < STEPS_PER_TURN; share->next++) {
         const struct suspension *n = &t->page[share->next];
@@ -206,6 +220,7 @@ static enum err share_out(struct engine *e, struct fault *f)
 {
     struct takeover *t = e->takeover;
     if (t->count == 0) return ERR_OK;
+    check(atomic_load(&t->shares_left) == 0);
     atomic_store(&t->failure, ERR_OK);
     atomic_store(&t->shares_left, e->reactor_count);
     atomic_fetch_add_explicit(&t->number, 1, memory_order_release);
@@ -238,12 +253,14 @@ static bool read_one(struct takeover *t, const struct json *from, struct suspens
     ret->reason = str_cut(ret->reason, REASON_BYTES_MAX);
     ret->event_id = str_cut(ret->event_id, NAME_BYTES_MAX);
     ret->slot = slot_of_subject(t->hasher, ret->tenant, false, ret->actor);
+    check(ret->slot < LIMIT_SLOTS);
     return true;
 }
 
 static enum err read_page(struct takeover *t, struct str body, uint64_t *ret_next, struct fault *f)
 {
     struct json *root;
+    check(atomic_load(&t->shares_left) == 0); /* no reactor reads the page any more */
     arena_reset(&t->arena);
     t->count = 0;
     enum err err = json_read(body, NULL, &t->arena, &root, f);
@@ -270,6 +287,7 @@ static enum err ask(struct engine *e, struct http_client *platform, const char *
     char target[128];
     struct buf to = buf_over(target, sizeof target);
     buf_printf(&to, "/api/v1/suspensions?open=true&limit=%d&cursor=%" PRIu64, LIMIT_PAGE, *cursor);
+    check(!to.overflow && takeover_is_due(e));
     struct http_call call = {.method = "GET",
                              .target = buf_view(&to),
                              .timeout_ms = CALL_SECONDS * 1000,
@@ -316,6 +334,7 @@ static enum err take_all(struct engine *e, struct http_client *platform, const c
 enum err takeover_run(struct engine *e, struct http_client *platform, const char *authorization,
                       struct fault *f)
 {
+    check(takeover_is_due(e) && platform != NULL);
     struct takeover *t = e->takeover;
     uint64_t count;
     note_trouble(t, "they are being taken over");

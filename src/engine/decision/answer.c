@@ -1,5 +1,6 @@
 #include "engine/decision/answer.h"
 
+#include "base/check.h"
 #include "json/members.h"
 
 enum name {
@@ -61,6 +62,8 @@ static const struct str keys[2][KEY_COUNT] = {
      [KEY_CONFIDENCE_USED] = STR(",\"confidenceUsed\":"),
      [KEY_REDEMPTION_ID] = STR(",\"redemptionId\":\"")},
 };
+
+_Static_assert(sizeof *keys / sizeof **keys == KEY_COUNT, "each form has each name");
 
 /* The form is a constant where this is inlined, and so are all names. */
 struct writer {
@@ -145,6 +148,7 @@ MEMBERS_INLINE void put_answer(struct buf *out, const struct decision *d,
 void answer_put(struct buf *out, const struct decision *d, enum auth_request_form form,
                 struct str explain)
 {
+    check(!str_is_absent(d->event.request_id) && !str_is_absent(d->event.decision));
     if (form == ASK_TOOL)
         put_answer(out, d, ASK_TOOL, explain);
     else

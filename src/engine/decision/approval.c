@@ -1,5 +1,6 @@
 #include "engine/decision/approval.h"
 
+#include "base/check.h"
 #include "access/claims.h"
 #include "engine/decision/authorization.h"
 #include "engine/decision/terms.h"
@@ -23,6 +24,7 @@ static bool line_stands(const struct key_table *keys, struct id id)
 bool approval_vote_stands(const struct approval_now *now, const struct review_vote *v)
 {
     static const struct id none;
+    check(now->keys != NULL && !str_is_absent(now->tenant));
     if (v->proof == REVIEW_PROOF_OIDC) return true; /* a person without a key, which could end */
     if (!id_equal(v->key, none)) return line_stands(now->keys, v->key);
     return key_table_has_reviewer(now->keys, now->tenant, v->principal, v->owner, now->now_ms);
@@ -42,6 +44,7 @@ static bool is_met(const struct review_facts *r, const struct approval_now *now,
                    const struct policy_requirement *q, unsigned number)
 {
     unsigned count = 0;
+    check(number < REVIEW_REQUIREMENTS_MAX);
     for (size_t i = 0; i < r->approval_count; i++) {
         const struct review_vote *v = &r->approvals[i];
         if ((v->meets >> number & 1) == 0 || !approval_vote_stands(now, v)) continue;
@@ -65,12 +68,14 @@ enum err approval_read(const struct review_facts *r, const struct approval_now *
     ret->met_count = 0;
     for (unsigned i = 0; i < count && i < REVIEW_REQUIREMENTS_MAX; i++)
         if (is_met(r, now, a, &all[i], i)) met[ret->met_count++] = all[i];
+    check(ret->met_count <= count);
     return a->overflow ? ERR_FULL : ERR_OK;
 }
 
 enum err authorization_approval(struct authorization *a, const struct review_facts *r,
                                 struct policy_approval *ret)
 {
+    check(a->tools.policies != NULL && a->operation.bundle != NULL);
     const struct approval_now now = {.keys = bundle_keys(a->operation.bundle),
                                      .policies = a->tools.policies,
                                      .tenant = a->operation.caller.tenant,

@@ -1,8 +1,24 @@
 #include "engine/decision/auth_request.h"
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "engine/runtime/member.h"
 #include "pipeline/spans/trace_context.h"
+
+void auth_request_check(const struct auth_request *a)
+{
+    const struct policy_request *p = &a->policy;
+    check(a->body != NULL && !str_is_absent(a->trace_id));
+    check(!str_is_absent(p->tenant) && p->action.size > 0);
+    check(str_is_absent(p->kind == SUBJECT_USER ? p->actor : p->user));
+    check(!str_is_absent(p->kind == SUBJECT_USER ? p->user : p->actor));
+    check(p->scope_count <= ASK_SCOPES_MAX && p->token_scope_count <= TOKEN_SCOPES_MAX);
+    check(p->has_scope || p->scope_count == 0);
+    check(p->has_token_scope || p->token_scope_count == 0);
+    check(!p->has_confidence || (p->confidence >= 0.0 && p->confidence <= 1.0));
+    check((a->resource == NULL) == (a->resource_sent == NULL));
+    check(a->properties == NULL || a->resource != NULL);
+}
 
 /* ---- members ---- */
 
@@ -87,6 +103,7 @@ static enum err members_read(enum auth_request_form form, unsigned wanted, struc
                              const char *where, struct auth_request_members *ret, struct fault *f)
 {
     enum err err = ERR_OK;
+    check(object->type == JSON_OBJECT);
     for (struct json *v = object->child; v != NULL; v = v->next) {
         if (v->key.size > SIZE_MAX_KNOWN) continue;
         for (unsigned left = wanted & of_size[v->key.size]; left != 0; left &= left - 1) {
@@ -127,6 +144,7 @@ static const char *pointer_of(const struct reader *r, enum auth_request_member m
     if (inner) buf_put_literal(&b, "/context");
     buf_put_byte(&b, '/');
     buf_put(&b, spelling_of(r->from->form, m));
+    check(!b.overflow);
     to[b.size] = '\0';
     return to;
 }
@@ -134,6 +152,7 @@ static const char *pointer_of(const struct reader *r, enum auth_request_member m
 static enum err refuse(const struct reader *r, enum err err, enum auth_request_member m, bool inner,
                        const char *what)
 {
+    check(err != ERR_OK && m < MEMBER_COUNT);
     char field[64];
     return fault_set(r->fault, err, pointer_of(r, m, inner, field), "%.*s: %s",
                      STR_FORMAT(spelling_of(r->from->form, m)), what);
@@ -232,6 +251,7 @@ struct scopes {
 
 static enum err scope_add(const struct reader *r, bool inner, struct scopes *s, struct str glob)
 {
+    check(s->given && s->count <= ASK_SCOPES_MAX);
     if (s->count == ASK_SCOPES_MAX)
         return refuse(r, ERR_OUT_OF_RANGE, MEMBER_SCOPE, inner, "has more than 64 entries");
     if (str_code_points(glob) > LIMIT_ID_CHARACTERS)
@@ -282,6 +302,7 @@ static enum err read_scope(const struct reader *r, struct policy_request *p)
         if (!same) return conflicting(r, MEMBER_SCOPE);
     }
     struct scopes s = outer.given ? outer : inner;
+    check(s.given || s.count == 0);
     p->has_scope = s.given;
     p->scope = s.list;
     p->scope_count = s.count;
@@ -371,6 +392,7 @@ static struct json *object_without(struct arena *arena, const struct json *objec
         tail = &member->next;
         copy->count++;
     }
+    check(copy->count <= object->count);
     return copy;
 }
 
@@ -393,6 +415,7 @@ static bool is_not_string(const struct json *member, enum auth_request_form form
 /* "type:id", or "id". */
 static enum err resource_from_text(const struct reader *r, struct json *v, struct auth_request *ret)
 {
+    check(v->type == JSON_STRING);
     if (v->string.size == 0)
         return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "must not be empty");
     struct json *object = policy_resource_of_text(v->string, r->from->arena);
@@ -425,6 +448,7 @@ static enum err resource_from_object(const struct reader *r, struct json *v,
                                      struct auth_request *ret)
 {
     unsigned strings = 0;
+    check(v->type == JSON_OBJECT && ret->resource == NULL);
     for (struct json *m = v->child; m != NULL; m = m->next) {
         if (m->type == JSON_NULL) continue;
         if (str_equal(m->key, STR("properties"))) {
@@ -472,6 +496,7 @@ static enum err read_resource(const struct reader *r, struct auth_request *ret)
     err = check_resource_strings(r, ret->resource);
     if (err != ERR_OK) return err;
 
+    check(ret->resource != NULL);
     const struct json *object = v->type == JSON_STRING ? ret->resource : v;
     if (policy_name_resource(&ret->policy, object, r->from->arena)) return ERR_OK;
     return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
@@ -497,6 +522,7 @@ static enum err read_person(const struct reader *r, const struct caller *caller,
     if (err != ERR_OK) return err;
     if (str_is_absent(p->user))
         return refuse(r, ERR_MISSING_MEMBER, MEMBER_USER, false, "is required");
+    check(p->kind == SUBJECT_USER && str_is_absent(p->actor));
     if (caller->token != NULL)
         return refuse(r, ERR_WRONG_USER, MEMBER_USER, false,
                       "a token can act for its actor only; use an API key for a user");
@@ -509,6 +535,7 @@ static enum err read_agent(const struct reader *r, const struct caller *caller,
                            struct policy_request *p)
 {
     bool bound = !r->from->dry_run;
+    check(p->kind == SUBJECT_AGENT && str_is_absent(p->user));
     enum err err = text_of(r, MEMBER_ACTOR, false, LIMIT_ID_CHARACTERS, true, &p->actor);
     if (err == ERR_OK && str_is_dots(p->actor))
         err = refuse(r, ERR_BAD_VALUE, MEMBER_ACTOR, false, STR_NO_DOTS);
@@ -535,6 +562,7 @@ static enum err read_agent(const struct reader *r, const struct caller *caller,
 static enum err read_token_scope(const struct reader *r, const struct caller *caller,
                                  struct policy_request *p)
 {
+    check(caller->token != NULL && p->token_scope_count == 0);
     struct str *list = arena_array(r->from->arena, struct str, TOKEN_SCOPES_MAX),
                rest = caller->token->scope, part;
     if (list == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
@@ -591,6 +619,7 @@ enum err auth_request_settle_tenant(enum auth_request_form form, struct caller *
 {
     enum err err = api_settle_tenant(caller, asked, f);
     if (err == ERR_OK || form != ASK_TOOL) return err;
+    check(f->err == err);
     const struct fault plain = *f; /* "tenant_id: …", at /tenant_id */
     const char *what = strchr(plain.text, ':');
     return fault_set(f, err, "/tenantId", "tenantId%s", what == NULL ? "" : what);
@@ -626,6 +655,7 @@ enum err auth_request_read(const struct auth_request_source *from, struct caller
     if (err == ERR_OK) err = make_trace_id(&r, &ret->trace_id);
     if (err != ERR_OK) return err;
     p->tenant = caller->tenant;
+    auth_request_check(ret);
     return ERR_OK;
 }
 
@@ -633,6 +663,7 @@ enum err auth_request_read(const struct auth_request_source *from, struct caller
 
 static void put_member_name(struct buf *out, struct str name)
 {
+    check(out->size > 0);
     if (out->bytes[out->size - 1] != '{') buf_put_byte(out, ',');
     buf_put_byte(out, '"');
     buf_put(out, name);
@@ -657,6 +688,7 @@ static void put_tree_member(struct buf *out, struct str name, const struct json 
 static void put_resource(struct buf *out, const struct auth_request *a)
 {
     if (a->resource == NULL) return;
+    check(a->resource->type == JSON_OBJECT);
     struct json whole = *a->resource, properties;
     struct json *members = whole.child;
     if (a->properties != NULL) {
@@ -671,6 +703,7 @@ static void put_resource(struct buf *out, const struct auth_request *a)
 void auth_request_put_binding(struct buf *out, const struct auth_request *a)
 {
     const struct policy_request *p = &a->policy;
+    auth_request_check(a);
     if (!buf_room(out, 1)) return; /* so that there is a last byte to read */
     buf_put_byte(out, '{');
     put_text(out, STR("acting_for"), p->acting_for);

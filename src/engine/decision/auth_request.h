@@ -40,6 +40,9 @@ struct auth_request_source {
     struct arena *arena;
 };
 
+/* What every request has that was read. Before it is masked, too, args are an object. */
+void auth_request_check(const struct auth_request *a);
+
 /* Settles `caller`'s tenant. */
 enum err auth_request_read(const struct auth_request_source *from, struct caller *caller,
                            struct json *body, struct auth_request *ret, struct fault *f);

@@ -21,16 +21,25 @@ enum {
 
 static inline struct authorization *of(struct operation *e) { return authorization_of(e); }
 
-/* What holds between two steps. */
-static void authorization_check(const struct authorization *a)
+/* ---- what holds ---- */
+
+static void limit_counting_check(const struct limit_counting *l)
+{
+    check(l->counted <= l->count && l->at <= l->count && l->count <= LIMITS_PER_REQUEST_MAX);
+    check(l->count == 0 || (l->asked != NULL && l->told != NULL && l->limits != NULL));
+}
+
+void authorization_check(const struct authorization *a)
 {
     const bool is_redemption = a->kind == AUTHORIZATION_REDEMPTION;
-    check(a->limits.counted <= a->limits.count && a->shadow.counted <= a->shadow.count);
+    limit_counting_check(&a->limits);
+    limit_counting_check(&a->shadow);
     check((a->holds & HOLD_CLAIM) == 0 || is_redemption);
     check((a->holds & HOLD_KEY) == 0 || a->kind == AUTHORIZATION_FIRST);
     check((a->holds & HOLD_OUTCOME) == 0 || (a->holds & HOLD_KEY) != 0);
     check((a->holds & HOLD_USE) == 0 || a->operation.caller.token != NULL);
-    check(a->holds == 0 || !a->tools.dry_run);
+    check(a->tools.dry_run ? a->holds == 0 && a->limits.counted == 0 && a->shadow.counted == 0
+                           : !a->tools.explain);
 }
 
 /* ---- begin ---- */
@@ -46,6 +55,7 @@ void *authorization_begin(struct engine_reactor *w, struct http_exchange *x, siz
                                      .chance = &w->api.chance,
                                      .now_ms = world_now_ms(),
                                      .started_ns = world_monotonic_ns()};
+    check(a->kind == AUTHORIZATION_FIRST && a->holds == 0);
     struct str traceparent = traced_header(x);
     if (!str_is_absent(traceparent)) a->traceparent = arena_copy(a->operation.arena, traceparent);
     return a;
@@ -53,6 +63,8 @@ void *authorization_begin(struct engine_reactor *w, struct http_exchange *x, siz
 
 void authorization_renew(struct authorization *a)
 {
+    authorization_check(a);
+    check((a->holds & HOLD_KEY) == 0 && a->parent != NULL);
     const size_t kept = offsetof(struct authorization, ask);
     memset((char *)a + kept, 0, sizeof *a - kept);
     a->operation.call = (struct call){0};
@@ -64,6 +76,7 @@ void authorization_renew(struct authorization *a)
 enum err authorization_may(const struct authorization *a, struct fault *f)
 {
     const struct caller *c = &a->operation.caller;
+    check(c->key != NULL && a->form <= ASK_USER);
     uint32_t needed = a->form == ASK_USER ? ROLE_APP : ROLE_AGENT;
     bool may = c->token != NULL ? a->form != ASK_USER : (c->key->roles & needed) != 0;
     if (may) return ERR_OK;
@@ -74,6 +87,7 @@ enum err authorization_may(const struct authorization *a, struct fault *f)
 enum err authorization_read(struct authorization *a, struct str trace_id, struct fault *f)
 {
     struct caller *caller = &a->operation.caller;
+    check(a->body != NULL && a->d.ask == NULL);
     struct auth_request_source source = {.form = a->form,
                                          .dry_run = a->tools.dry_run,
                                          .arena = a->operation.arena,
@@ -136,6 +150,7 @@ static void count_outcome(struct authorization *a)
                                            [VERDICT_HUMAN_REVIEW] = METRIC_DECISIONS_HUMAN_REVIEW,
                                            [VERDICT_COMPUTE] = METRIC_DECISIONS_COMPUTE,
                                            [VERDICT_ALLOW] = METRIC_DECISIONS_ALLOW};
+    check(a->d.outcome.verdict < sizeof outcomes / sizeof *outcomes);
     struct metrics_sheet *sheet = a->operation.engine_reactor->sheet;
     metric_add(sheet, a->tools.dry_run ? METRIC_DRY_RUNS : outcomes[a->d.outcome.verdict], 1);
     metric_observe(sheet, HISTOGRAM_DECIDE, a->d.latency_ns);
@@ -144,6 +159,8 @@ static void count_outcome(struct authorization *a)
 enum step_result authorization_send(struct authorization *a)
 {
     struct operation *e = &a->operation;
+    authorization_check(a);
+    check(!str_is_absent(a->d.answer));
     traced_answer(a);
     if (a->parent != NULL) return operation_enter(e, a->parent, a->parent_step);
     return operation_reply(e, 200, a->d.answer, a->d.event.request_id);
@@ -162,6 +179,7 @@ static enum step_result answer(struct operation *e)
 enum step_result authorization_refuse(struct operation *e, const struct fault *f)
 {
     struct authorization *a = of(e);
+    check(f->err != ERR_OK);
     struct trace_context caller; /* where the body was not read */
     if (str_is_absent(a->ask.trace_id) && trace_context_read(a->traceparent, &caller))
         a->ask.trace_id = caller.trace_text;
@@ -174,6 +192,8 @@ enum step_result authorization_refuse(struct operation *e, const struct fault *f
 static enum step_result refuse(struct operation *e)
 {
     struct authorization *a = of(e);
+    authorization_check(a);
+    check(a->fault.err != ERR_OK);
     check(a->holds == 0 && a->limits.counted == 0 && a->shadow.counted == 0);
     const struct fault f = a->fault;
     return authorization_refuse(e, &f);
@@ -184,6 +204,8 @@ static enum step_result fail(struct operation *e)
 {
     struct authorization *a = of(e);
     const enum err err = a->fault.err;
+    authorization_check(a);
+    check(err != ERR_OK);
     if (err_status(err) == 401)
         auth_failed_note_ended(e->engine_reactor, e->caller.key->id, e->caller.token, &e->client,
                                err);
@@ -211,6 +233,7 @@ static bool undo_count(struct authorization *a, struct limit_counting *l, unsign
 {
     struct call *c = &a->operation.call;
     if (l->counted == 0) return false;
+    limit_counting_check(l);
     l->counted--;
     c->limit.ask = l->asked[l->counted];
     c->limit.told = l->told[l->counted];
@@ -246,6 +269,7 @@ static bool undo_claim(struct authorization *a, unsigned *ret_slot)
 static bool undo_use(struct authorization *a, unsigned *ret_slot)
 {
     if (!let_go(a, HOLD_USE)) return false;
+    check(a->operation.caller.token->counted);
     a->operation.call.token.id = a->operation.caller.token->id;
     *ret_slot = slot_of_id(a->operation.caller.token->id);
     return true;
@@ -292,6 +316,8 @@ _Static_assert(VERDICT_ALLOW + 1 == RETRY_VERDICTS && VERDICT_DENY < VERDICT_HUM
 static enum step_result hold_key(struct operation *e)
 {
     struct authorization *a = of(e);
+    authorization_check(a);
+    check(a->holds == 0 && a->kind == AUTHORIZATION_FIRST);
     if (str_is_absent(a->retry_header) || a->tools.dry_run) return STEP_NEXT;
     const struct requester asker = caller_operation_requester(&e->caller);
     struct fault f;
@@ -306,6 +332,7 @@ static enum step_result hold_key(struct operation *e)
 static enum step_result key_held(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(e->call.kind == CALL_RETRY_BEGIN && a->holds == 0);
     if (e->call.err != ERR_OK) return authorization_fail(a, e->call.err);
     if (e->call.outcome.is_held) {
         a->holds |= HOLD_KEY;
@@ -333,6 +360,7 @@ static enum step_result release_key(struct operation *e)
     struct authorization *a = of(e);
     const bool keeps = (a->holds & HOLD_OUTCOME) != 0;
     if ((a->holds & HOLD_KEY) == 0) return STEP_NEXT;
+    authorization_check(a);
     a->holds &= ~(unsigned)(HOLD_KEY | HOLD_OUTCOME);
     e->call.outcome.facts = a->first;
     return operation_call(e, keeps ? CALL_RETRY_KEEP : CALL_RETRY_DROP, slot_of_key(a->first.key));
@@ -368,6 +396,7 @@ static enum step_result spend_token(struct operation *e)
 {
     struct authorization *a = of(e);
     const struct token_claims *token = e->caller.token;
+    check((a->holds & (HOLD_USE | HOLD_CLAIM)) == 0 && a->limits.counted == 0);
     if (token == NULL || !token->counted || a->tools.dry_run || a->use_was_spent ||
         a->kind == AUTHORIZATION_RETRY)
         return STEP_NEXT;
@@ -379,6 +408,7 @@ static enum step_result spend_token(struct operation *e)
 static enum step_result token_spent(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(e->call.kind == CALL_SPEND && (a->holds & HOLD_USE) == 0);
     if (e->call.err != ERR_OK) return authorization_fail(a, e->call.err);
     switch (e->call.token.use) {
     case TOKEN_SPENT: a->holds |= HOLD_USE; return STEP_NEXT;
@@ -411,6 +441,7 @@ bool authorization_token_died(const struct authorization *a)
 static enum step_result evaluate_again(struct authorization *a)
 {
     enum verdict now = a->d.outcome.verdict;
+    check((a->holds & HOLD_USE) == 0 && a->limits.count == 0);
     bool first_stays =
         a->first.verdict < now || (a->first.verdict == now && now == VERDICT_HUMAN_REVIEW);
     a->d.replayed = true;
@@ -422,6 +453,7 @@ static enum step_result evaluate_again(struct authorization *a)
 static bool counting_begin(struct authorization *a, struct limit_counting *l,
                            const struct policy_limit *limits, size_t count)
 {
+    check(l->count == 0 && count > 0);
     l->asked = arena_array(a->operation.arena, struct limit_request, count);
     l->told = arena_array(a->operation.arena, struct limit_told, count);
     if (l->asked == NULL || l->told == NULL) return false;
@@ -443,6 +475,7 @@ static bool counting_begin(struct authorization *a, struct limit_counting *l,
 static enum step_result evaluate(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(a->limits.count == 0 && a->shadow.count == 0);
     decide_evaluate(&a->d);
     const struct policy_outcome *o = &a->d.outcome;
     if (a->kind == AUTHORIZATION_RETRY) return evaluate_again(a);
@@ -463,6 +496,7 @@ static enum step_result evaluate(struct operation *e)
 static enum step_result count_call(struct operation *e, const struct limit_request *ask,
                                    bool look_only)
 {
+    check(ask->window_ms > 0);
     e->call.limit.ask = *ask;
     e->call.limit.ask.look_only = look_only;
     return operation_call(e, CALL_COUNT, slot_of_key(ask->key));
@@ -493,6 +527,8 @@ static enum step_result read_old(struct operation *e)
 static enum step_result old_read(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(e->call.kind == CALL_COUNT && a->limits.at < a->limits.count);
+    check(a->limits.counted == 0);
     if (e->call.err != ERR_OK) return authorization_fail(a, e->call.err);
     limit_used_add(&a->limits.asked[a->limits.at].before, &e->call.limit.told.used);
     return authorization_go(a, AUTH_OLD_COUNTERS);
@@ -500,6 +536,7 @@ static enum step_result old_read(struct operation *e)
 
 static enum step_result over_limit(struct authorization *a, size_t limit)
 {
+    check(limit < a->limits.count);
     policy_over_limit(&a->limits.limits[limit], a->operation.arena, &a->d.outcome);
     return authorization_undo(a, UNDO_COUNTED, AUTH_SETTLE);
 }
@@ -510,6 +547,8 @@ static enum step_result check_limits(struct operation *e)
 {
     struct authorization *a = of(e);
     struct limit_counting *l = &a->limits;
+    limit_counting_check(l);
+    check(l->counted == 0);
     if (l->at < l->count && (l->count > 1 || a->tools.dry_run))
         return count_call(e, &l->asked[l->at], true);
     if (!a->tools.dry_run) return STEP_NEXT;
@@ -521,6 +560,7 @@ static enum step_result limit_checked(struct operation *e)
 {
     struct authorization *a = of(e);
     struct limit_counting *l = &a->limits;
+    check(e->call.kind == CALL_COUNT && l->at < l->count && l->counted == 0);
     if (e->call.err != ERR_OK) return authorization_fail(a, e->call.err);
     if (a->tools.dry_run)
         l->told[l->at] = e->call.limit.told;
@@ -534,6 +574,8 @@ static enum step_result count_limits(struct operation *e)
 {
     struct authorization *a = of(e);
     struct limit_counting *l = &a->limits;
+    limit_counting_check(l);
+    check(!a->tools.dry_run);
     if (planted("step_skipped")) return STEP_NEXT;
     if (l->counted < l->count) return count_call(e, &l->asked[l->counted], false);
     return authorization_go(a,
@@ -552,6 +594,7 @@ static void keep_count(struct limit_counting *l, const struct call *c)
 static enum step_result limit_counted(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(e->call.kind == CALL_COUNT && a->limits.counted < a->limits.count);
     if (e->call.err != ERR_OK) return authorization_fail(a, e->call.err);
     if (!e->call.limit.told.counted) return over_limit(a, a->limits.counted);
     keep_count(&a->limits, &e->call);
@@ -583,6 +626,8 @@ static enum step_result check_shadow(struct operation *e)
 {
     struct authorization *a = of(e);
     struct limit_counting *l = &a->shadow;
+    limit_counting_check(l);
+    check(l->counted == 0);
     if (l->count == 0 && !shadow_begin(a)) return authorization_go(a, AUTH_SETTLE);
     if (l->at < l->count && (l->count > 1 || a->tools.dry_run))
         return count_call(e, &l->asked[l->at], true);
@@ -592,12 +637,15 @@ static enum step_result check_shadow(struct operation *e)
 static enum step_result count_shadow(struct operation *e)
 {
     const struct limit_counting *l = &of(e)->shadow;
+    limit_counting_check(l);
+    check(!of(e)->tools.dry_run);
     return l->counted < l->count ? count_call(e, &l->asked[l->counted], false) : STEP_NEXT;
 }
 
 /* If one is over, nothing stays counted, and the outcome's would_have is its. */
 static enum step_result shadow_is_over(struct authorization *a, size_t limit)
 {
+    check(limit < a->shadow.count);
     const struct call *c = &a->operation.call;
     if (c->err == ERR_OK)
         policy_over_shadow_limit(&a->d.outcome.shadow_limits[limit], &a->d.outcome);
@@ -607,6 +655,7 @@ static enum step_result shadow_is_over(struct authorization *a, size_t limit)
 static enum step_result shadow_checked(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(e->call.kind == CALL_COUNT && a->shadow.counted == 0);
     if (e->call.err != ERR_OK || !e->call.limit.told.counted)
         return shadow_is_over(a, a->shadow.at);
     a->shadow.at++;
@@ -616,6 +665,7 @@ static enum step_result shadow_checked(struct operation *e)
 static enum step_result shadow_counted(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(e->call.kind == CALL_COUNT && a->shadow.counted < a->shadow.count);
     if (e->call.err != ERR_OK || !e->call.limit.told.counted)
         return shadow_is_over(a, a->shadow.counted);
     keep_count(&a->shadow, &e->call);
@@ -627,6 +677,7 @@ static enum step_result shadow_counted(struct operation *e)
 static enum step_result settle(struct operation *e)
 {
     struct authorization *a = of(e);
+    authorization_check(a);
     const struct policy_request *p = &a->ask.policy;
     decide_describe(&a->d);
     if (a->d.outcome.verdict == VERDICT_HUMAN_REVIEW)
@@ -643,6 +694,7 @@ static enum step_result settle(struct operation *e)
 /* The entry for the decision's record. */
 static void put_outcome(struct authorization *a, struct buf *out)
 {
+    check((a->holds & HOLD_OUTCOME) != 0 && !str_is_absent(a->d.record));
     enum verdict v = a->d.outcome.verdict;
     a->first.at_ms = a->tools.now_ms;
     a->first.verdict = v;
@@ -653,6 +705,7 @@ static void put_outcome(struct authorization *a, struct buf *out)
 
 struct str authorization_spent(struct authorization *a)
 {
+    authorization_check(a);
     const bool asks = a->d.outcome.verdict == VERDICT_HUMAN_REVIEW && !a->tools.asks_nobody;
     const bool has_use = (a->holds & HOLD_USE) != 0;
     const bool spends = has_use || a->limits.counted > 0;
@@ -692,6 +745,7 @@ static enum step_result record(struct operation *e)
     struct authorization *a = of(e);
     const enum verdict v = a->d.outcome.verdict;
     authorization_check(a);
+    check(!str_is_absent(a->d.record) && !str_is_absent(a->d.answer));
     check(v != VERDICT_DENY || a->limits.counted == 0);
     if (v != VERDICT_DENY && authorization_token_died(a))
         return authorization_fail(a, ERR_CREDENTIAL_REVOKED);
@@ -737,6 +791,8 @@ static const struct step steps[] = {
     [AUTH_UNDO] = {"undo", undo, undone},
     [AUTH_REFUSE] = {"refuse", refuse, NULL},
 };
+_Static_assert(sizeof steps / sizeof *steps == AUTH_REFUSE + 1, "each step has its row");
+_Static_assert(UNDO_ALL == HOLD_OUTCOME - 1, "undo_list gives back everything that is held");
 const struct process authorization_process = {.name = "authorization",
                                               .steps = steps,
                                               .count = sizeof steps / sizeof *steps,

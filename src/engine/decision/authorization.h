@@ -119,6 +119,9 @@ struct authorization {
     struct retry_outcome first; /* its key, and the outcome of the first request with it */
 };
 
+/* What holds for an authorization between two steps. */
+void authorization_check(const struct authorization *a);
+
 /* At the head of `size` bytes, for a route that decides; NULL: refused already. */
 void *authorization_begin(struct engine_reactor *w, struct http_exchange *x, size_t size);
 /* Forgets the last item, for the next one of the same operation and caller. */

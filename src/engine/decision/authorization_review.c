@@ -31,6 +31,8 @@ static void deny_unrecordable(struct authorization *a)
 static void begin_owners_record(struct authorization *a)
 {
     struct call *c = &a->operation.call;
+    authorization_check(a);
+    check(!str_is_absent(a->d.record) && !a->tools.dry_run);
     c->tenant = a->ask.policy.tenant;
     c->requester = caller_operation_requester(&a->operation.caller);
     c->for_actor = a->ask.policy.actor;
@@ -44,6 +46,7 @@ static void begin_owners_record(struct authorization *a)
 /* The owner refuses to make the review. */
 static enum step_result refuse_review(struct authorization *a, enum err err)
 {
+    check(err != ERR_OK);
     if (err == ERR_ACTOR_SUSPENDED)
         authorization_deny_stopped(a);
     else if (err == ERR_OUT_OF_RANGE)
@@ -60,6 +63,7 @@ enum step_result authorization_enqueue(struct operation *e)
     const struct decision *d = &a->d;
     const struct policy_review *asks = &d->outcome.review;
     struct call *c = &e->call;
+    check(d->outcome.verdict == VERDICT_HUMAN_REVIEW && !d->has_review);
     bool is_user = p->kind == SUBJECT_USER;
     begin_owners_record(a);
     c->enqueue.same = false;
@@ -96,6 +100,7 @@ enum step_result authorization_enqueue(struct operation *e)
 /* The same request has a review already: it gets the same one. */
 static enum step_result use_review(struct authorization *a, const struct review_facts *r)
 {
+    check(r->state == REVIEW_PENDING || r->state == REVIEW_APPROVED);
     struct decision *d = &a->d;
     d->has_review = true;
     d->review_is_approved = r->state == REVIEW_APPROVED;
@@ -108,6 +113,7 @@ static enum step_result use_review(struct authorization *a, const struct review_
 enum step_result authorization_enqueued(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(e->call.kind == CALL_ENQUEUE && !a->d.has_review);
     const struct review_facts *r = &e->call.enqueue.facts;
     struct policy_approval approval;
     if (e->call.err == ERR_PENDING_LIMIT) {
@@ -133,6 +139,7 @@ enum step_result authorization_share(struct operation *e)
 {
     struct authorization *a = of(e);
     struct call *c = &e->call;
+    check(a->d.has_review);
     begin_owners_record(a);
     if (a->d.review_is_approved) c->spent = (struct str){0};
     c->enqueue.facts =
@@ -146,6 +153,7 @@ enum step_result authorization_share(struct operation *e)
 enum step_result authorization_shared(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(e->call.kind == CALL_SHARE && a->d.has_review);
     switch (e->call.err) {
     case ERR_OK:
         return authorization_undo(a, a->d.review_is_approved ? UNDO_SPENT : UNDO_COUNTED,
@@ -162,6 +170,7 @@ enum step_result authorization_shared(struct operation *e)
 
 enum step_result authorization_claim(struct operation *e)
 {
+    check(of(e)->kind == AUTHORIZATION_REDEMPTION && (of(e)->holds & HOLD_CLAIM) == 0);
     e->call.review.id = of(e)->review.id;
     e->call.review.deadline_ms = world_now_ms() + CLAIM_WAIT_MS;
     return operation_call(e, CALL_CLAIM, slot_of_id(of(e)->review.id));
@@ -172,6 +181,7 @@ enum step_result authorization_claimed(struct operation *e)
 {
     struct authorization *a = of(e);
     const struct call *c = &e->call;
+    check(c->kind == CALL_CLAIM && (a->holds & HOLD_CLAIM) == 0);
     if (c->err != ERR_OK) return authorization_fail(a, c->err);
     a->review = c->review.facts;
     if (c->review.claimed) a->holds |= HOLD_CLAIM;
@@ -185,6 +195,7 @@ enum step_result authorization_redeem(struct operation *e)
 {
     struct authorization *a = of(e);
     struct call *c = &e->call;
+    check(a->kind == AUTHORIZATION_REDEMPTION && authorization_permits(a));
     begin_owners_record(a);
     c->review.id = a->review.id;
     if (e->arena->overflow) return authorization_fail(a, ERR_INTERNAL);
@@ -198,6 +209,8 @@ enum step_result authorization_redeemed(struct operation *e)
 {
     struct authorization *a = of(e);
     const struct call *c = &e->call;
+    authorization_check(a);
+    check(c->kind == CALL_REDEEM && a->kind == AUTHORIZATION_REDEMPTION);
     switch (c->err) {
     case ERR_OK:
         if (!c->review.replayed) return authorization_go(a, AUTH_SYNC);
@@ -220,6 +233,7 @@ enum step_result authorization_look_again(struct operation *e)
     struct event first;
     struct fault ignored;
     struct id review;
+    check(a->kind == AUTHORIZATION_RETRY && a->first.has_record);
     if (a->first.verdict != VERDICT_HUMAN_REVIEW ||
         event_read(a->first.record, e->arena, &first, &ignored) != ERR_OK ||
         !id_read("rev_", first.review_id, &review))
@@ -244,6 +258,7 @@ static bool is_approved(struct authorization *a, const struct review_facts *r)
 enum step_result authorization_looked_again(struct operation *e)
 {
     struct authorization *a = of(e);
+    check(e->call.kind == CALL_REVIEW_GET && a->kind == AUTHORIZATION_RETRY);
     const struct review_facts *r = &e->call.review.facts;
     if (e->call.err == ERR_OK && is_approved(a, r)) {
         a->d.review_is_approved = true;
@@ -255,6 +270,8 @@ enum step_result authorization_looked_again(struct operation *e)
 enum step_result authorization_replay(struct operation *e)
 {
     struct authorization *a = of(e);
+    authorization_check(a);
+    check(a->kind != AUTHORIZATION_FIRST);
     if (authorization_token_died(a)) return authorization_fail(a, ERR_CREDENTIAL_REVOKED);
     if (authorization_is_stopped(
             a)) { /* an earlier allow is not repeated to an actor that is suspended now */
@@ -281,6 +298,7 @@ static void deny_unredeemable(struct authorization *a)
                             "The time to approve it, or to use the approval, is over."},
         [REVIEW_REDEEMED] = {"review:redeemed", "The approval was used already."},
     };
+    check((unsigned)a->review.state < REVIEW_STATES);
     if (a->review.state == REVIEW_APPROVED)
         decide_deny(&a->d, "review:binding",
                     "The approval was given for another request than this one.");
@@ -302,6 +320,8 @@ static bool is_out_of_scope(struct authorization *a)
 enum step_result authorization_conclude(struct operation *e)
 {
     struct authorization *a = of(e);
+    authorization_check(a);
+    check(a->kind == AUTHORIZATION_REDEMPTION);
     const struct review_facts *r = &a->review;
     if (authorization_is_stopped(a)) { /* a suspended actor gets this decision before any other */
         authorization_deny_stopped(a);

@@ -21,6 +21,8 @@ static const char *const semantics[] = {"execute_all", "deny_on_first_deny",
                                         "permit_on_first_permit"};
 enum semantic { EXECUTE_ALL, DENY_ON_FIRST_DENY, PERMIT_ON_FIRST_PERMIT, SEMANTICS };
 
+_Static_assert(sizeof semantics / sizeof *semantics == SEMANTICS, "each semantic has a name");
+
 struct evaluations {
     struct batch b; /* first */
     enum semantic semantic;
@@ -42,6 +44,7 @@ static struct json *named(struct arena *arena, const char *name, const struct js
 static void add(struct json *object, struct json *member)
 {
     if (member == NULL) return;
+    check(object->type == JSON_OBJECT && member->next == NULL);
     struct json **at = &object->child;
     while (*at != NULL) at = &(*at)->next;
     *at = member;
@@ -69,9 +72,11 @@ static struct json *new_object(const struct batch *b, const char *name)
 static enum err refuse_at(struct fault *f, enum err err, const char *object, const char *member,
                           const char *what)
 {
+    check(err != ERR_OK);
     char field[64];
     struct buf b = buf_over(field, sizeof field - 1);
     buf_printf(&b, "/%s%s%s", object, member[0] != 0 ? "/" : "", member);
+    check(!b.overflow);
     field[b.size] = 0;
     return fault_set(f, err, field, "%s%s%s: %s", object, member[0] != 0 ? "." : "", member, what);
 }
@@ -212,6 +217,7 @@ static enum err prepare(struct batch *b, struct fault *f)
 
 static struct str put_decision(struct batch *b, bool permits)
 {
+    check(!str_is_absent(b->r.a.d.answer));
     struct str answer = arena_printf(b->r.a.operation.arena, "{\"decision\":%s,\"context\":%.*s}",
                                      permits ? "true" : "false", STR_FORMAT(b->r.a.d.answer));
     return str_is_absent(answer) ? STR("") : answer; /* batch.c refuses: the arena is full */
@@ -219,6 +225,7 @@ static struct str put_decision(struct batch *b, bool permits)
 
 static struct str put_error(struct batch *b, const struct fault *f)
 {
+    check(f->err != ERR_OK);
     size_t most = 16 * sizeof *f;
     char *bytes = arena_bytes(b->r.a.operation.arena, most);
     if (bytes == NULL) return STR("");
@@ -256,6 +263,7 @@ static enum step_result answered(struct batch *b, const struct fault *f, struct 
     struct authorization *a = &b->r.a;
     const enum semantic s = ((struct evaluations *)(void *)b)->semantic;
     struct fault again;
+    check(s < SEMANTICS);
     if (f == NULL && becomes_redemption(a)) {
         struct str tenant = a->ask.policy.tenant;
         if (read_again(b, &again) == ERR_OK) {

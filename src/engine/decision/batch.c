@@ -12,11 +12,20 @@
 
 static struct batch *of(struct operation *e) { return (struct batch *)(void *)e; }
 
+/* What holds from batch_start() on. */
+static void batch_check(const struct batch *b)
+{
+    check(b->count <= LIMIT_BATCH && b->at <= b->count && b->answers != NULL);
+    check(b->prepare != NULL && b->answered != NULL);
+    check(!str_is_absent(b->before) || b->count == 1); /* one answer needs no frame */
+}
+
 /* The places in the table. */
 enum { BATCH_CONFIRM_TOKEN, BATCH_BEGIN, BATCH_ITEM, BATCH_ANSWERED, BATCH_FINISH };
 
 enum step_result batch_refuse(struct batch *b, const struct fault *f)
 {
+    check(f->err != ERR_OK);
     b->r.a.parent = NULL;
     return authorization_refuse(&b->r.a.operation, f);
 }
@@ -29,6 +38,8 @@ static enum step_result refuse(struct operation *e, const struct fault *f)
 static enum step_result finish(struct operation *e)
 {
     struct batch *b = of(e);
+    batch_check(b);
+    check(b->at == b->count);
     struct arena *arena = b->r.a.operation.arena;
     size_t most = b->before.size + b->behind.size + b->at;
     for (size_t i = 0; i < b->at; i++) most += b->answers[i].size;
@@ -53,6 +64,7 @@ static enum step_result finish(struct operation *e)
 static enum step_result item(struct operation *e)
 {
     struct batch *b = of(e);
+    batch_check(b);
     struct authorization *a = &b->r.a;
     struct fault f;
     if (b->at == b->count) return operation_go(e, BATCH_FINISH);
@@ -70,6 +82,8 @@ static enum step_result item(struct operation *e)
 static enum step_result answered(struct operation *e)
 {
     struct batch *b = of(e);
+    batch_check(b);
+    check(b->at < b->count);
     const struct fault f = b->r.a.fault;
     struct str answer = {0};
     bool ends = false;
@@ -83,6 +97,8 @@ static enum step_result answered(struct operation *e)
 static enum step_result begin(struct operation *e)
 {
     struct batch *b = of(e);
+    batch_check(b);
+    check(b->at == 0 && b->r.a.parent == NULL);
     b->caller = e->caller;
     b->r.a.parent = e->process;
     b->r.a.parent_step = BATCH_ANSWERED;
@@ -119,6 +135,7 @@ void batch_start(struct batch *b)
 {
     struct authorization *a = &b->r.a;
     struct fault f;
+    check(b->answers == NULL && b->count <= LIMIT_BATCH);
     b->answers = arena_array(a->operation.arena, struct str, b->count + 1);
     if (b->answers == NULL) {
         (void)fault_plain(&f, ERR_BODY_TOO_LARGE);
@@ -139,6 +156,7 @@ enum err batch_count(const struct json *list, const char *name, size_t *ret, str
 
 struct json *batch_item(const struct json *list, size_t at)
 {
+    check(at < list->count);
     struct json *v = list->child;
     while (at-- > 0) v = v->next;
     return v;

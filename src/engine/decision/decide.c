@@ -11,6 +11,15 @@ enum {
     ANSWER_FIXED_BYTES = 12 << 10, /* tool, reason and safe tool escaped, ids, hashes */
 };
 
+void decision_check(const struct decision *d)
+{
+    check(d->tools != NULL && d->caller != NULL && d->ask != NULL && d->arena != NULL);
+    check(d->outcome.verdict <= VERDICT_ALLOW);
+    check(d->bound == NULL ? d->bound_size == 0 : d->bound_size > ID_TEXT || d->arena->overflow);
+    check(str_is_absent(d->redemption_id) || !str_is_absent(d->redeems));
+    check(!d->review_is_approved || d->review_expires_ms != 0);
+}
+
 /* A buffer in the arena of at most `most` bytes; kept() returns unused bytes. */
 static struct buf room_for(struct decision *d, size_t most)
 {
@@ -21,6 +30,7 @@ static struct buf room_for(struct decision *d, size_t most)
 static struct str kept(struct decision *d, struct buf *b)
 {
     if (b->bytes == NULL) return (struct str){0};
+    check(b->size <= b->capacity);
     arena_trim(d->arena, b->bytes, b->capacity, b->size);
     return buf_view(b);
 }
@@ -98,6 +108,7 @@ static struct str hash_body(struct decision *d, struct str salt)
 static void hash_masked_body(struct decision *d)
 {
     uint8_t salt[INPUT_SALT_BYTES];
+    check(d->is_masked && str_is_absent(d->event.input_salt));
     chance_take(d->tools->chance, salt, sizeof salt);
     hex_write(d->input_salt, salt, sizeof salt);
     d->event.input_salt = str_of(d->input_salt, sizeof d->input_salt);
@@ -109,6 +120,8 @@ static void hash_masked_body(struct decision *d)
 void decide_evaluate(struct decision *d)
 {
     struct policy_request *request = &d->ask->policy;
+    decision_check(d);
+    check(d->tools->dry_run || !d->tools->explain);
     request->now_ms = d->tools->now_ms;
     request->dry_run = d->tools->dry_run;
     if (d->tools->explain)
@@ -121,6 +134,7 @@ void decide_evaluate(struct decision *d)
 void decide_deny(struct decision *d, const char *rule, const char *reason)
 {
     struct policy_outcome *o = &d->outcome;
+    decision_check(d);
     bool confidence_used = o->confidence_used;
     *o = (struct policy_outcome){
         .verdict = VERDICT_DENY, .confidence_used = confidence_used, .reason = str_from(reason)};
@@ -132,6 +146,7 @@ void decide_deny(struct decision *d, const char *rule, const char *reason)
 
 static struct str put_id(struct decision *d, unsigned place, const char *prefix)
 {
+    check(place < sizeof d->ids / sizeof *d->ids);
     id_write(prefix, id_make(d->tools->now_ms, d->tools->chance), d->ids[place]);
     return str_of(d->ids[place], ID_TEXT);
 }
@@ -187,6 +202,7 @@ static void describe_ask(struct decision *d)
     struct event *e = &d->event;
     const struct auth_request *a = d->ask;
     const struct policy_request *p = &a->policy;
+    check(!str_is_absent(p->tenant) && !str_is_absent(p->action));
     e->kind = STR("decision");
     e->mode = d->tools->dry_run ? STR("dry_run") : STR("live");
     e->timestamp = d->tools->now_ms;
@@ -256,6 +272,7 @@ static struct str canonical_object(struct decision *d, const struct json *v)
  * whichever rule denies it. */
 static void withhold_payload(struct decision *d)
 {
+    check(policy_set_is_closed(d->tools->policies) && d->is_masked);
     struct event *e = &d->event;
     struct str *all[] = {&e->args, &e->context, &e->resource, &e->resource_properties};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -271,6 +288,7 @@ static void describe_payload(struct decision *d)
     struct event *e = &d->event;
     struct auth_request *a = d->ask;
     bool is_closed = policy_set_is_closed(d->tools->policies);
+    check(d->is_masked || str_is_absent(d->event.input_salt));
     if (d->is_masked && !is_closed) {
         mask_payload(d);
         hash_masked_body(d);
@@ -331,6 +349,7 @@ static void describe_outcome(struct decision *d)
 static void describe_review(struct decision *d)
 {
     struct event *e = &d->event;
+    check(!d->has_review || !d->tools->dry_run);
     e->review_id = d->redeems;
     bool permits = d->outcome.verdict == VERDICT_ALLOW || d->outcome.verdict == VERDICT_COMPUTE;
     e->redemption_id = permits ? d->redemption_id : (struct str){0};
@@ -351,6 +370,7 @@ static void describe_review(struct decision *d)
 
 static struct str full_form(const struct decision *d)
 {
+    check(d->bound != NULL && d->bound_size >= ID_TEXT);
     return str_of(d->bound + ID_TEXT, d->bound_size - ID_TEXT);
 }
 
@@ -365,6 +385,7 @@ static void keep_full_form(struct decision *d)
     if (b.overflow) return;
     d->bound = b.bytes;
     d->bound_size = kept(d, &b).size;
+    check(d->bound_size > ID_TEXT);
 }
 
 static struct review_digest digest_of(struct sha256 digest)
@@ -390,18 +411,21 @@ static struct review_digest binding_of(struct decision *d, struct id review)
 
 struct review_digest decide_request_digest(const struct decision *d)
 {
+    decision_check(d);
     if (d->bound == NULL) return (struct review_digest){0};
     return mac_of(d, &d->tools->keys->request, full_form(d));
 }
 
 struct review_digest decide_request_plain(const struct decision *d)
 {
+    decision_check(d);
     if (d->bound == NULL) return (struct review_digest){0};
     return digest_of(hasher_sha256(d->tools->hasher, full_form(d)));
 }
 
 bool decide_bind_to(struct decision *d, const struct review_facts *r)
 {
+    check(d->bound == NULL && !d->is_described);
     keep_full_form(d);
     if (d->bound == NULL) return false;
     struct review_digest plain = decide_request_plain(d);
@@ -483,6 +507,7 @@ static struct str encode_hashed(struct decision *d)
     e->output_hash = (struct str){0};
     if (d->arena->overflow) return record;
     char *hex = b.bytes + outcome.hash_end - SHA256_HEX;
+    check(outcome.hash_end >= SHA256_HEX && outcome.hash_end <= record.size);
     sha256_write_hex(hash_outcome(d, record, &outcome), hex);
     e->output_hash = str_of(hex, SHA256_HEX);
     return record;
@@ -514,6 +539,7 @@ static struct str encode_within_limit(struct decision *d)
         deny_unrecordable(d);
         record = encode_hashed(d);
     }
+    check(record.size > LIMIT_EVENT_BYTES || d->outcome.verdict == VERDICT_DENY);
     struct str *payload[] = {&e->args, &e->context, &e->resource_properties};
     for (size_t i = 0; i < sizeof payload / sizeof *payload && !fits(e, record); i++) {
         if (str_is_absent(*payload[i])) continue;
@@ -555,6 +581,7 @@ static struct str notify_json(struct decision *d)
 static struct str encode_enqueued(struct decision *d)
 {
     struct event e = d->event;
+    check(!d->has_review && !str_is_absent(e.review_id));
     char *id = arena_bytes(d->arena, ID_TEXT);
     if (id == NULL) return (struct str){0};
     id_write("evt_", id_make(d->tools->now_ms, d->tools->chance), id);
@@ -571,6 +598,7 @@ static struct str encode_enqueued(struct decision *d)
 static struct str encode_redeemed(struct decision *d)
 {
     struct event e = d->event;
+    check(!str_is_absent(d->redemption_id) && !str_is_absent(d->redeems));
     e.event_id = d->redemption_id;
     e.kind = STR("review.redeemed");
     e.trace_id = d->asked_trace;
@@ -620,6 +648,7 @@ static enum err would_have_read(struct decision *d)
 
 enum err decide_repeat(struct decision *d, struct str record)
 {
+    decision_check(d);
     struct fault ignored;
     enum err err = event_read(record, d->arena, &d->event, &ignored);
     if (err != ERR_OK) return err;
@@ -630,6 +659,7 @@ enum err decide_repeat(struct decision *d, struct str record)
     err = would_have_read(d);
     if (err != ERR_OK) return err;
     encode_answer(d);
+    decision_check(d);
     return str_is_absent(d->answer) ? ERR_FULL : ERR_OK;
 }
 
@@ -638,6 +668,7 @@ enum err decide_repeat(struct decision *d, struct str record)
 void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller,
                   struct auth_request *ask, struct arena *arena)
 {
+    check(d->tools == NULL && tools->policies != NULL);
     d->tools = tools;
     d->caller = caller;
     d->ask = ask;
@@ -645,12 +676,14 @@ void decide_begin(struct decision *d, const struct decide_tools *tools, const st
     /* Hashing takes about as long as the first memory access of evaluation: so that starts here. */
     policy_memory_expect(tools->memory, tools->policies, ask->policy.action);
     describe_ask(d);
+    decision_check(d);
 }
 
 void decide_describe(struct decision *d)
 {
     if (d->is_described) return;
     d->is_described = true;
+    decision_check(d);
     if (d->outcome.verdict == VERDICT_HUMAN_REVIEW && d->bound == NULL) keep_full_form(d);
     describe_payload(d);
 }
@@ -689,6 +722,8 @@ static void settle_without_additions(struct decision *d)
 
 enum err decide_settle(struct decision *d, struct fault *f)
 {
+    decision_check(d);
+    check(d->is_described);
     bool has_additions = d->outcome.has_would_have || !str_is_absent(d->explain);
     if (has_additions && !d->arena->overflow) {
         struct arena *a = d->arena;
@@ -710,6 +745,8 @@ enum err decide_settle(struct decision *d, struct fault *f)
     if (!is_settled(d))
         return fault_set(f, ERR_BODY_TOO_LARGE, "",
                          "the request needs more memory than one request may use");
+    decision_check(d);
+    check(!str_is_absent(d->record));
     if (d->record.size > LIMIT_EVENT_BYTES)
         return fault_set(
             f, ERR_BODY_TOO_LARGE, "",

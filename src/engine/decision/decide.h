@@ -84,6 +84,8 @@ struct decision { /* zeroed, then decide_begin() */
     struct str args, context, resource;
 };
 
+/* What holds for a decision between two of these functions. */
+void decision_check(const struct decision *d);
 /* Everything passed is borrowed until the answer is encoded. */
 void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller,
                   struct auth_request *ask, struct arena *arena);

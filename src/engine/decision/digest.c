@@ -1,14 +1,19 @@
 #include "engine/decision/digest.h"
 
+#include "base/check.h"
+
 enum { RETRY_KEY_MAX = 255 };
 
 static void add(struct hasher *h, struct str part)
 {
+    check(part.size <= UINT32_MAX);
     uint8_t size[4] = {(uint8_t)part.size, (uint8_t)(part.size >> 8), (uint8_t)(part.size >> 16),
                        (uint8_t)(part.size >> 24)};
     hasher_add(h, str_of((const char *)size, sizeof size));
     hasher_add(h, part);
 }
+
+_Static_assert(sizeof(struct slot_key) * 2 == SHA256_BYTES, "half of a digest");
 
 static struct slot_key half_of(struct sha256 digest)
 {
@@ -26,6 +31,7 @@ void digest_keys_derive(struct digest_keys *k, const struct pepper *p)
 
 unsigned slot_of_subject(struct hasher *h, struct str tenant, bool is_user, struct str subject)
 {
+    check(!str_is_absent(subject));
     hasher_begin(h);
     add(h, is_user ? STR("user") : STR("actor"));
     add(h, tenant);
@@ -59,6 +65,7 @@ static void add_limit(struct hasher *h, struct str tenant, const struct policy_l
 
 struct slot_key limit_slot_key(struct hasher *h, struct str tenant, const struct policy_limit *l)
 {
+    check(!str_is_absent(tenant) && !str_is_absent(l->policy_name));
     hasher_begin(h);
     add(h, STR("limit of any window"));
     add_limit(h, tenant, l);
@@ -75,6 +82,7 @@ struct slot_key old_limit_slot_key(struct hasher *h, struct str tenant,
     char window[24];
     struct buf b = buf_over(window, sizeof window);
     buf_put_u64(&b, window_ms);
+    check(!b.overflow && window_ms > 0);
     hasher_begin(h);
     add(h, STR("limit"));
     add_limit(h, tenant, l);
@@ -82,6 +90,8 @@ struct slot_key old_limit_slot_key(struct hasher *h, struct str tenant,
     add(h, l->value);
     return half_of(hasher_end(h));
 }
+
+_Static_assert(sizeof(struct review_digest) <= SHA256_BYTES, "it is the head of a digest");
 
 static struct review_digest kept_digest(struct sha256 digest)
 {
@@ -129,6 +139,7 @@ enum err retry_digest(struct hasher *h, const struct digest_keys *keys, struct s
     enum err err = check_header(header, f);
     if (err == ERR_OK) err = canonical_body(request->body, arena, &body, f);
     if (err != ERR_OK) return err;
+    check(!str_is_absent(request->tenant) && request->body != NULL);
     ret->body = body_mac(h, keys, body);
     ret->body_plain = kept_digest(hasher_sha256(h, body));
     hasher_begin(h);
@@ -156,6 +167,7 @@ enum err outcome_digest(struct hasher *h, const struct digest_keys *keys, struct
                         const struct requester *asker, struct str tenant, const struct json *body,
                         struct arena *arena, struct retry_outcome *ret, struct fault *f)
 {
+    check(!str_is_absent(header) && !str_is_absent(tenant));
     struct str canonical;
     enum err err = check_header(header, f);
     if (err == ERR_OK) err = canonical_body(body, arena, &canonical, f);

@@ -5,6 +5,7 @@
  *
  * Bounded by half of the bytes that a connection may have on its way out. Values that are masked in
  * records are masked here too, by policy/. */
+#include "base/check.h"
 #include "base/limits.h"
 #include "engine/decision/decide.h"
 #include "json/json.h"
@@ -19,6 +20,7 @@ struct explaining {
 static void put_considered(void *context, const struct policy_considered *c)
 {
     struct explaining *x = context;
+    check(!x->has_nearest); /* it comes behind all rules */
     buf_put(x->out, x->any ? STR(",{\"applies\":") : STR("{\"applies\":"));
     x->any = true;
     buf_put(x->out, c->applies ? STR("true") : STR("false"));
@@ -57,6 +59,7 @@ static void end_rules(struct explaining *x)
 static void put_nearest(void *context, const struct policy_nearest *n)
 {
     struct explaining *x = context;
+    check(!x->has_nearest);
     x->has_nearest = true;
     end_rules(x);
     buf_put(x->out, x->is_camel ? STR(",\"wouldAllow\":{\"against\":")
@@ -76,6 +79,7 @@ static void put_nearest(void *context, const struct policy_nearest *n)
 void decide_explain(struct decision *d, const struct policy_request *request)
 {
     struct buf text;
+    check(d->tools->dry_run && str_is_absent(d->explain));
     buf_init(&text, 4096, LIMIT_CONNECTION_OUT_BYTES / 2);
     struct explaining x = {.out = &text, .is_camel = d->ask->form == ASK_TOOL};
     struct policy_explain explain = {

@@ -1,5 +1,7 @@
 #include "engine/decision/limits_left.h"
 
+#include "base/check.h"
+#include "base/limits.h"
 #include "json/json.h"
 
 enum { LEFT_BYTES_MAX = 320 }; /* of one limit */
@@ -27,6 +29,7 @@ static void put_left(struct buf *b, const struct policy_limit *l, const struct l
 struct str limits_left_json(const struct policy_limit *limits, const struct limit_told *told,
                             size_t count, bool is_camel, struct arena *arena)
 {
+    check(count <= LIMIT_LIMITS_PER_REQUEST);
     const size_t most = count * LEFT_BYTES_MAX + 2;
     char *bytes = arena_bytes(arena, most);
     if (bytes == NULL) return (struct str){0};

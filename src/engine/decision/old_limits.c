@@ -6,6 +6,12 @@
 
 enum { BITS_PER_KEY = 16 };
 
+static void old_limits_check(const struct old_limits *o)
+{
+    check(o->filter != NULL && o->mask != 0 && (o->mask & (o->mask + 1)) == 0);
+    check((o->windows == NULL) == (o->window_count == 0));
+}
+
 static void count_key(void *context, const struct limit_request *ask, uint64_t newest_ms)
 {
     size_t *keys = context;
@@ -33,6 +39,7 @@ static void note_window(struct old_limits *o, uint64_t window_ms)
 static void note(void *context, const struct limit_request *ask, uint64_t newest_ms)
 {
     struct old_limits *o = context;
+    old_limits_check(o);
     uint64_t bit = bit_of(o, &ask->key), end = newest_ms + LIMIT_WINDOW_SECONDS * UINT64_C(1000);
     o->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
     note_window(o, ask->window_ms);
@@ -51,6 +58,8 @@ struct old_limits *old_limits_create(struct shard *const *shards, unsigned count
     o->filter = calloc(bits / 64, sizeof *o->filter);
     check(o->filter != NULL);
     for (unsigned i = 0; i < count; i++) shard_old_limits(shards[i], note, o);
+    old_limits_check(o);
+    check(o->window_count > 0 && o->until_ms > 0);
     return o;
 }
 

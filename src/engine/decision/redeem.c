@@ -6,6 +6,7 @@
  * The human_review votes that the approval covered count as allow, unless their rules now require
  * more people, or others, than those who approved; every other vote stays. A review that cannot be
  * redeemed is a deny `review:<state>`, which reveals nothing of the approved request. */
+#include "base/check.h"
 #include "base/limits.h"
 #include "engine/handlers.h"
 #include "engine/decision/authorization.h"
@@ -25,6 +26,7 @@ static struct str line_of(const struct authorization *a)
 {
     char line[ID_TEXT];
     const struct review_facts *r = &a->review;
+    check(a->operation.caller.key != NULL && !str_is_absent(r->subject));
     id_write("key_", a->operation.caller.key->line, line);
     return arena_printf(a->operation.arena, "%.*s %zu %.*s %.*s", ID_TEXT, line, r->subject.size,
                         STR_FORMAT(r->subject), STR_FORMAT(r->acting_for));
@@ -33,6 +35,7 @@ static struct str line_of(const struct authorization *a)
 static enum err read_retry(struct redemption *r, struct fault *f)
 {
     struct authorization *a = &r->a;
+    check(!a->retry.given);
     if (str_is_absent(r->retry_header)) return ERR_OK;
     struct arena *arena = a->operation.arena;
     struct retried request = {.tenant = a->operation.caller.tenant,
@@ -62,12 +65,14 @@ static enum err read_terms(struct authorization *a, struct fault *f)
 {
     struct policy_request *p = &a->ask.policy;
     struct policy_approval approval;
+    check(p->approved == NULL && p->met == NULL);
     enum err err = authorization_approval(a, &a->review, &approval);
     if (err != ERR_OK) return fault_plain(f, ERR_INTERNAL);
     p->approved = approval.votes;
     p->approved_count = approval.vote_count;
     p->met = approval.met;
     p->met_count = approval.met_count;
+    check(p->met != NULL); /* NULL would mean that the requirements are not known */
     return ERR_OK;
 }
 
@@ -87,6 +92,7 @@ static bool asked_with_it(struct authorization *a)
 /* Only the requester may redeem. */
 static void set_requester(struct operation *e)
 {
+    check(!str_is_absent(e->caller.tenant));
     e->call.tenant = e->caller.tenant;
     e->call.requester = caller_operation_requester(&e->caller);
 }
@@ -110,6 +116,7 @@ static enum step_result look(struct operation *e)
 
 static enum step_result refuse_look(struct operation *e)
 {
+    check(e->call.err != ERR_OK);
     struct fault f;
     if (e->call.err == ERR_NOT_FOUND)
         (void)fault_set(&f, ERR_NOT_FOUND, "", "there is no such review here");
@@ -123,6 +130,7 @@ static enum step_result looked_at(struct operation *e)
 {
     struct redemption *r = of(e);
     struct authorization *a = &r->a;
+    check(e->call.kind == CALL_REVIEW_GET && a->kind == AUTHORIZATION_FIRST);
     struct fault f;
     if (e->call.err != ERR_OK) return refuse_look(e);
     a->review = e->call.review.facts;
@@ -137,6 +145,7 @@ static enum step_result looked_at(struct operation *e)
     a->is_same = decide_bind_to(&a->d, &a->review);
     if (a->review.state != REVIEW_APPROVED || !a->is_same)
         return operation_enter(e, &authorization_process, AUTH_CONCLUDE);
+    check(e->call.err == ERR_OK && str_is_absent(a->d.redemption_id));
     id_write("evt_", id_make(a->tools.now_ms, a->tools.chance), r->redemption_text);
     a->d.redemption_id = str_of(r->redemption_text, ID_TEXT);
     return operation_enter(e, &authorization_process, AUTH_CHECK_ACTOR);
@@ -149,6 +158,7 @@ static const struct process redeem_process = PROCESS(steps, .refuse = authorizat
 
 enum step_result redeem_enter(struct redemption *r)
 {
+    check(r->a.kind == AUTHORIZATION_FIRST && r->a.body != NULL);
     return operation_enter(&r->a.operation, &redeem_process, REDEEM_LOOK);
 }
 

@@ -8,6 +8,8 @@ static const char *const vote_kinds[VOTE_KINDS] = {
 
 /* ---- writing ---- */
 
+_Static_assert(sizeof vote_kinds / sizeof *vote_kinds == VOTE_KINDS, "each kind has a name");
+
 static size_t votes_most(const struct policy_review *r)
 {
     size_t most = 2;
@@ -93,6 +95,7 @@ static enum err read_list(struct str text, struct arena *a, const struct json **
     if (json_read(text, &options, a, &list, NULL) != ERR_OK)
         return a->overflow ? ERR_FULL : ERR_CORRUPT;
     if (list->type != JSON_ARRAY) return ERR_CORRUPT;
+    check((list->child == NULL) == (list->count == 0));
     *ret_first = list->child;
     *ret_count = list->count;
     return ERR_OK;
@@ -110,6 +113,7 @@ static enum err read_requirement(const struct json *v, struct arena *a,
     size_t count = 0;
     for (const struct json *role = by == NULL ? NULL : by->child; role != NULL; role = role->next)
         roles[count++] = role->string;
+    check(by == NULL || count == by->count);
     *ret = (struct policy_requirement){.approvals = (unsigned)json_u64(v, STR("approvals"), 1),
                                        .by = roles,
                                        .by_count = count,
@@ -133,6 +137,7 @@ enum err terms_read_requirements(struct str text, struct arena *a,
     if (count == 0) list[count++] = (struct policy_requirement){.approvals = 1};
     *ret = list;
     *ret_count = count;
+    check(count > 0 && count <= most + 1);
     return err;
 }
 
@@ -161,6 +166,7 @@ enum err terms_read_votes(struct str text, struct arena *a, const struct policy_
     if (list == NULL) return ERR_FULL;
     for (count = 0; v != NULL; v = v->next)
         if (!read_vote(v, &list[count++])) return ERR_CORRUPT;
+    check(count == most);
     *ret = list;
     *ret_count = count;
     return ERR_OK;

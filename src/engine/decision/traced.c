@@ -1,5 +1,7 @@
 #include "engine/decision/traced.h"
 
+#include "base/check.h"
+
 struct str traced_find_header(const struct http_exchange *x)
 {
     struct str found = {0};
@@ -14,6 +16,9 @@ struct str traced_find_header(const struct http_exchange *x)
 /* ---- log lines ---- */
 
 enum { LOGGED_BYTES = LIMIT_TRACE_ID_BYTES + 1 };
+
+_Static_assert((int)LOGGED_BYTES > (int)TRACE_TEXT && (int)LOGGED_BYTES > (int)ID_TEXT,
+               "a made trace id, or an id, is whole");
 
 static const char *logged(struct str text, char to[LOGGED_BYTES])
 {
@@ -34,6 +39,7 @@ static void log_refused(const struct authorization *a, const struct fault *f)
 {
     struct engine_reactor *w = a->operation.engine_reactor;
     uint64_t second = a->tools.now_ms / 1000;
+    check(f->err != ERR_OK);
     char trace[LOGGED_BYTES];
     if (err_status(f->err) < 500 || w->told_s == second) return;
     w->told_s = second;
@@ -50,6 +56,7 @@ static struct span *begin(struct authorization *a, struct str trace_id)
     struct span_place place;
     if (w->spans == NULL || !spans_wanted(w->engine->spans, a->traceparent, trace_id, &place))
         return NULL;
+    check(a->tools.started_ns != 0);
     struct span *s = lane_open(w->spans);
     if (s == NULL) return NULL;
     s->place = place;
@@ -77,6 +84,7 @@ static void put_span_id(struct authorization *a, struct span *s, struct str requ
 void traced_decision(struct authorization *a)
 {
     const struct event *e = &a->d.event;
+    check(!str_is_absent(a->d.answer));
     log_decided(a);
     struct span *s = begin(a, e->trace_id);
     if (s == NULL) return;

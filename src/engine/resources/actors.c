@@ -1,4 +1,5 @@
 /* actors.c - the kill switch: suspend an actor, resume it, list the suspended ones. */
+#include "base/check.h"
 #include "base/limits.h"
 #include "engine/handlers.h"
 #include "engine/runtime/reactor_view.h"
@@ -17,10 +18,18 @@ struct stop {                   /* an operation on one actor, or on a page of th
     uint64_t limit;
 };
 
+static void stop_check(const struct stop *s)
+{
+    check(s->kind == CALL_SUSPEND || s->kind == CALL_RESUME);
+    check(s->suspended_ms == 0 || s->kind == CALL_SUSPEND);
+    check(!str_is_absent(s->actor));
+}
+
 static struct stop *of(struct operation *e) { return (struct stop *)(void *)e; }
 
 static enum step_result refuse(struct stop *s, enum err err)
 {
+    check(err != ERR_OK);
     return caller_operation_refuse_with(
         &s->operation, err,
         err == ERR_NOT_FOUND ? "this actor is not suspended under this spelling of its name"
@@ -30,6 +39,7 @@ static enum step_result refuse(struct stop *s, enum err err)
 static enum step_result answer(struct stop *s)
 {
     struct operation *e = &s->operation;
+    stop_check(s);
     char bytes[16 << 10];
     struct buf b = buf_over(bytes, sizeof bytes);
     bool suspended = s->suspended_ms != 0;
@@ -50,6 +60,7 @@ static enum step_result answer(struct stop *s)
 static enum step_result change(struct operation *e)
 {
     const struct stop *s = of(e);
+    stop_check(s);
     return operation_call(e, s->kind,
                           slot_of_subject(engine_reactor_api(e->engine_reactor)->hasher,
                                           e->call.tenant, false, e->call.actor.actor));
@@ -59,10 +70,13 @@ static enum step_result changed(struct operation *e)
 {
     struct stop *s = of(e);
     const struct call *c = &e->call;
+    stop_check(s);
+    check(c->kind == s->kind);
     if (c->err != ERR_OK) return refuse(s, c->err);
     s->reason = c->actor.reason;
     if (s->kind == CALL_RESUME) return answer(s);
     s->suspended_ms = c->actor.suspended_ms;
+    check(s->suspended_ms != 0);
     return STEP_NEXT;
 }
 
@@ -71,6 +85,7 @@ static enum step_result changed(struct operation *e)
 static enum step_result deny_spellings(struct operation *e)
 {
     struct call *c = &e->call;
+    check(of(e)->kind == CALL_SUSPEND);
     memset(&c->list, 0, sizeof c->list);
     c->list.actor = of(e)->actor;
     return operation_gather(e, CALL_DENY_SPELLINGS);
@@ -78,6 +93,8 @@ static enum step_result deny_spellings(struct operation *e)
 
 static enum step_result denied(struct operation *e)
 {
+    stop_check(of(e));
+    check(e->gathered_count > 0);
     for (unsigned i = 0; i < e->gathered_count; i++)
         if (e->gathered[i]->err != ERR_OK) return refuse(of(e), e->gathered[i]->err);
     return answer(of(e));
@@ -93,6 +110,7 @@ static enum err read_actor(struct stop *s, const struct http_exchange *x, const 
     struct call *c = &s->operation.call;
     size_t bad;
     struct str actor = s->actor = c->actor.actor = arena_copy(s->operation.arena, x->params[0]);
+    if (s->operation.arena->overflow) return fault_plain(f, ERR_BODY_TOO_LARGE);
     if (!str_is_utf8(actor, &bad) || str_code_points(actor) > LIMIT_ID_CHARACTERS ||
         memchr(actor.bytes, 0, actor.size) != NULL)
         return fault_set(f, ERR_BAD_VALUE, "", "actor: must be at most %d characters of UTF-8",
@@ -128,6 +146,7 @@ static uint64_t ordinal_of(const struct call *c, uint32_t i) { return c->list.ac
 
 static enum err put_actor(struct buf *b, struct operation *e, const struct call *c, uint32_t i)
 {
+    check(i < c->list.count);
     const struct actor_facts *a = &c->list.actors[i];
     (void)e;
     buf_put_literal(b, "{\"actor\":");

@@ -3,6 +3,7 @@
  * Active means: the engine would accept it now (or would with another audience). Every other token,
  * be it forged, expired, spent, revoked or another tenant's, is {"active":false} without details,
  * so that clients learn nothing by guessing tokens. */
+#include "base/check.h"
 #include "engine/runtime/member.h"
 #include "engine/handlers.h"
 #include "engine/runtime/sight.h"
@@ -35,6 +36,7 @@ static enum step_result looked_up(struct operation *e)
 {
     const struct token_claims *c = &of(e)->claims;
     const struct token_facts *t = &e->call.token.facts;
+    check(e->call.kind == CALL_TOKEN_GET && str_equal(c->tenant, e->call.tenant));
     if (e->call.err != ERR_OK && e->call.err != ERR_NOT_FOUND) return token_refuse(e, e->call.err);
     const struct key *key = key_table_get(engine_reactor_api(e->engine_reactor)->keys, c->key);
     bool is_minted = e->call.err == ERR_OK && key != NULL && sight_is_minted(c, key, t);
@@ -56,6 +58,7 @@ static enum step_result looked_up(struct operation *e)
     member_put_text(&b, STR(",\"tenant\":"), c->tenant);
     member_put_text(&b, STR(",\"actor\":"), c->actor);
     member_put_text(&b, STR(",\"acting_for\":"), c->acting_for);
+    check(t->uses_max == 0 || t->uses < t->uses_max); /* it is active */
     if (t->uses_max != 0) put_number(&b, STR(",\"uses_left\":"), t->uses_max - t->uses);
     buf_put_byte(&b, '}');
     if (b.overflow) return token_refuse(e, ERR_INTERNAL);
@@ -70,6 +73,7 @@ static enum step_result asked_who_is_suspended(struct operation *e)
 
 static enum step_result answer_inactive(struct operation *e)
 {
+    operation_check(e);
     return operation_reply(e, 200, STR("{\"active\":false}"), (struct str){0});
 }
 

@@ -1,6 +1,7 @@
 #include "engine/resources/item.h"
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/time.h"
 #include "engine/resources/needs.h"
@@ -11,6 +12,7 @@ enum { SCRATCH_FIRST_BYTES = 16 << 10 };
 
 static void name(struct buf *out, size_t start, const char *key)
 {
+    check(out->size >= start);
     if (out->size > start) buf_put_byte(out, ',');
     buf_put_byte(out, '"');
     buf_put(out, str_from(key));
@@ -52,6 +54,7 @@ static void at(struct members *m, const char *key, uint64_t ms)
 
 static void put_approvals(struct members *m, const struct review_facts *r)
 {
+    check(r->approval_count <= REVIEW_VOTES_MAX);
     name(m->out, m->start, "approvals");
     buf_put_byte(m->out, '[');
     for (size_t i = 0; i < r->approval_count; i++) {
@@ -145,6 +148,7 @@ static enum err put_members(struct buf *out, const struct review_facts *r, bool 
 
 enum err item_put_members(struct buf *out, const struct review_facts *r, bool with_voted)
 {
+    check((unsigned)r->state < REVIEW_STATES);
     struct arena scratch;
     arena_init(&scratch, SCRATCH_FIRST_BYTES, LIMIT_REQUEST_ARENA_BYTES);
     enum err err = put_members(out, r, with_voted, &scratch);

@@ -8,6 +8,7 @@
  * digest chooses the slot, so that a retry meets the first attempt on every reactor. A retry is
  * answered with the kept facts, signed again: Ed25519 gives the same text. If the signing key was
  * ended meanwhile, a retry mints a new token, since the first is dead. */
+#include "base/check.h"
 #include "base/limits.h"
 #include "engine/handlers.h"
 #include "engine/runtime/member.h"
@@ -30,6 +31,16 @@ struct mint {
     char event_id[ID_TEXT], token_id[ID_TEXT], key_id[ID_TEXT];
 };
 
+/* What holds for a token that is about to be made, or is made. */
+static void mint_check(const struct mint *m)
+{
+    const struct token_facts *t = &m->facts;
+    check(!str_is_absent(t->tenant) && !str_is_absent(t->actor) && t->scope.size > 0);
+    check(t->issued_ms < t->expires_ms && t->revoked_ms == 0 && t->uses == 0);
+    check(t->uses_max <= USES_MOST);
+    check(m->text.size > 0 && m->text.size <= TOKEN_TEXT_MAX);
+}
+
 static struct mint *of(struct operation *e) { return (struct mint *)(void *)e; }
 
 /* ---- members ---- */
@@ -45,6 +56,7 @@ static enum err whole_member(const struct json *body, const char *name, uint64_t
     struct buf b = buf_over(what, sizeof what - 1);
     buf_put_literal(&b, "must be a whole number from 1 to ");
     buf_put_u64(&b, most);
+    check(!b.overflow);
     what[b.size] = '\0';
     if (v->type != JSON_NUMBER) return member_refuse(f, ERR_WRONG_TYPE, name, what);
     if (!(v->number >= 1.0 && v->number <= (double)most) || v->number_kind != JSON_DOUBLE)
@@ -56,6 +68,7 @@ static enum err whole_member(const struct json *body, const char *name, uint64_t
 /* Appends one glob of a scope. A blank in it would make two when the token is read. */
 static enum err scope_add(struct buf *out, unsigned *count, struct str glob, struct fault *f)
 {
+    check(*count <= TOKEN_SCOPES_MAX);
     for (size_t i = 0; i < glob.size; i++)
         if ((unsigned char)glob.bytes[i] <= ' ' || glob.bytes[i] == 0x7f)
             return member_refuse(f, ERR_BAD_VALUE, "scope",
@@ -155,6 +168,7 @@ static enum err times_settle(struct mint *m, uint64_t ttl, uint64_t now_ms, stru
         return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the key expires in less than a second");
     m->facts.issued_ms = now_ms;
     m->facts.expires_ms = expires * 1000;
+    check(m->facts.issued_ms < m->facts.expires_ms);
     return ERR_OK;
 }
 
@@ -181,6 +195,7 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
 
 static enum err sign(struct mint *m, const struct token_facts *t, struct fault *f)
 {
+    check(t->issued_ms < t->expires_ms);
     const struct api *api = engine_reactor_api(m->operation.engine_reactor);
     struct token_claims c = {.id = t->id,
                              .key = t->key,
@@ -229,6 +244,7 @@ static enum err record(struct mint *m, struct fault *f)
 {
     struct operation *e = &m->operation;
     const struct token_facts *t = &m->facts;
+    mint_check(m);
     char *bytes = arena_bytes(e->arena, EVENT_BYTES_MAX),
          *scope_bytes = arena_bytes(e->arena, EVENT_BYTES_MAX);
     if (bytes == NULL || scope_bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
@@ -305,6 +321,7 @@ static enum step_result answer(struct mint *m, const struct token_facts *t, bool
 static enum step_result keep(struct operation *e)
 {
     const struct mint *m = of(e);
+    mint_check(m);
     e->call.mint.facts = m->facts;
     e->call.mint.retry = m->retry;
     e->call.mint.signer_least = signers_least(engine_reactor_api(e->engine_reactor)->signers);
@@ -317,6 +334,8 @@ static enum step_result kept(struct operation *e)
 {
     struct mint *m = of(e);
     const struct call *c = &e->call;
+    mint_check(m);
+    check(c->kind == CALL_MINT);
     struct fault f;
     if (c->err == ERR_ACTOR_SUSPENDED) {
         (void)refuse_suspended(&f);

@@ -1,10 +1,17 @@
 #include "engine/resources/needs.h"
 
+#include "base/check.h"
 #include "engine/decision/terms.h"
 #include "json/json.h"
 
+static void needs_check(const struct needs *n)
+{
+    check(n->count <= REVIEW_REQUIREMENTS_MAX && (n->list != NULL || n->count == 0));
+}
+
 static unsigned votes_toward(const struct review_facts *r, size_t number)
 {
+    check(number < REVIEW_REQUIREMENTS_MAX && r->approval_count <= REVIEW_VOTES_MAX);
     unsigned count = 0;
     for (size_t i = 0; i < r->approval_count; i++) count += r->approvals[i].meets >> number & 1;
     return count;
@@ -33,11 +40,14 @@ enum err needs_of(const struct review_facts *r, struct arena *arena, struct need
         list[i].rule_id = votes[asked[i].vote - 1].rule_id;
     }
     *ret = (struct needs){.list = list, .count = count};
+    check(count > 0);
+    needs_check(ret);
     return ERR_OK;
 }
 
 unsigned needs_approvals(const struct needs *n)
 {
+    needs_check(n);
     unsigned most = 1;
     for (size_t i = 0; i < n->count; i++)
         if (n->list[i].approvals > most) most = n->list[i].approvals;
@@ -46,6 +56,7 @@ unsigned needs_approvals(const struct needs *n)
 
 uint32_t needs_open(const struct needs *n)
 {
+    needs_check(n);
     uint32_t bits = 0;
     for (size_t i = 0; i < n->count; i++)
         if (n->list[i].so_far < n->list[i].approvals) bits |= UINT32_C(1) << i;
@@ -54,6 +65,7 @@ uint32_t needs_open(const struct needs *n)
 
 enum policy_proof needs_proof(const struct needs *n)
 {
+    needs_check(n);
     enum policy_proof strictest = POLICY_PROOF_ANY;
     for (size_t i = 0; i < n->count; i++)
         if (n->list[i].proof > strictest) strictest = n->list[i].proof;
@@ -63,6 +75,7 @@ enum policy_proof needs_proof(const struct needs *n)
 uint64_t needs_claims(const struct needs *n, const struct policy_set *policies,
                       const struct policy_person *person)
 {
+    needs_check(n);
     uint64_t bits = 0;
     for (size_t i = 0; i < n->count; i++)
         bits |= policy_claims_for(policies, person, n->list[i].by, n->list[i].by_count);
@@ -72,6 +85,7 @@ uint64_t needs_claims(const struct needs *n, const struct policy_set *policies,
 uint32_t needs_met_by(const struct needs *n, const struct policy_set *policies,
                       const struct policy_person *person, struct arena *arena)
 {
+    needs_check(n);
     uint32_t bits = 0;
     for (size_t i = 0; i < n->count; i++) {
         const struct need *one = &n->list[i];
@@ -83,6 +97,7 @@ uint32_t needs_met_by(const struct needs *n, const struct policy_set *policies,
 
 struct str needs_roles(const struct needs *n, size_t most, struct arena *arena)
 {
+    needs_check(n);
     struct str text = {0};
     for (size_t i = 0; i < n->count; i++)
         for (size_t k = 0; k < n->list[i].by_count && text.size < most; k++)
@@ -101,6 +116,7 @@ static void put_member(struct buf *out, struct str name, struct str value)
 
 static void put_voted(struct buf *out, const struct review_facts *r, size_t number)
 {
+    check(number < REVIEW_REQUIREMENTS_MAX);
     bool first = true;
     buf_put_literal(out, ",\"voted\":[");
     for (size_t i = 0; i < r->approval_count; i++) {
@@ -132,6 +148,7 @@ static void put_need(struct buf *out, const struct need *n)
 void needs_put(struct buf *out, const struct needs *n, const struct review_facts *r,
                bool with_voted)
 {
+    needs_check(n);
     buf_put_byte(out, '[');
     for (size_t i = 0; i < n->count; i++) {
         buf_put(out, i == 0 ? STR("{") : STR(",{"));

@@ -1,5 +1,7 @@
 #include "engine/resources/page.h"
 
+#include "base/check.h"
+
 enum { FIRST_BYTES = 16 << 10 };
 
 struct merge {
@@ -13,6 +15,12 @@ struct merge {
     bool is_cut;
 };
 
+static void merge_check(const struct merge *m)
+{
+    check(m->form->put != NULL && m->form->ordinal != NULL && m->taken != NULL);
+    check(m->call == NULL || m->i < m->call->list.count);
+}
+
 /* Moves to the next object by ordinal of all shards' answers; false: none is left, or none is
  * known. In a growing list, objects that were made while the shards were asked are left for the next
  * page. Another shard may have been asked before it got a lower ordinal, and a cursor beyond that
@@ -21,6 +29,7 @@ static bool advance(struct merge *m)
 {
     const struct operation *e = m->e;
     unsigned from = 0;
+    merge_check(m);
     m->call = NULL;
     for (unsigned k = 0; k < e->gathered_count; k++) {
         const struct call *c = e->gathered[k];
@@ -37,6 +46,7 @@ static bool advance(struct merge *m)
     }
     if (m->call == NULL || m->is_cut) return false;
     if (m->form->is_growing && m->ordinal >= m->call->list.before) return false;
+    check(m->taken[from] < m->call->list.count);
     m->taken[from]++;
     return true;
 }
@@ -49,6 +59,8 @@ static enum err put_things(struct buf *b, struct merge *m, uint64_t limit, uint6
     for (uint64_t looked_at = 0;
          looked_at < most && *ret_count < limit && b->size < form->bytes_max / 2 && advance(m);
          looked_at++) {
+        merge_check(m);
+        check(m->ordinal >= last); /* a cursor never goes back */
         last = m->ordinal;
         if (form->is_wanted != NULL && !form->is_wanted(m->e, m->call, m->i)) continue;
         if ((*ret_count)++ > 0) buf_put_byte(b, ',');
@@ -63,6 +75,7 @@ static enum err put_page(struct buf *b, struct merge *m, uint64_t limit)
 {
     const struct operation *e = m->e;
     uint64_t total = 0, count = 0, cursor;
+    check(e->gathered_count > 0);
     for (unsigned k = 0; k < e->gathered_count; k++) {
         if (e->gathered[k]->err != ERR_OK) return e->gathered[k]->err;
         total += e->gathered[k]->list.total;
@@ -70,6 +83,7 @@ static enum err put_page(struct buf *b, struct merge *m, uint64_t limit)
     buf_put(b, m->form->begin);
     enum err err = put_things(b, m, limit, &count, &cursor);
     if (err != ERR_OK) return err;
+    check(count <= limit);
     buf_put_literal(b, "],\"count\":");
     buf_put_u64(b, count);
     buf_put_literal(b, ",\"limit\":");
@@ -86,6 +100,7 @@ static enum err put_page(struct buf *b, struct merge *m, uint64_t limit)
 
 enum err page_reply(struct operation *e, const struct page_form *form, uint64_t limit)
 {
+    check(form->is_wanted != NULL || form->looked_at_max == 0);
     struct merge m = {
         .e = e, .form = form, .taken = arena_array(e->arena, uint32_t, e->gathered_count + 1)};
     if (m.taken == NULL) return ERR_BODY_TOO_LARGE;

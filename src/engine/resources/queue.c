@@ -4,6 +4,7 @@
  * given it. A requester sees its own; a reviewer sees the tenant's. Redemption is a decision and
  * has a file of its own (redeem.c). */
 #include "access/claims.h"
+#include "base/check.h"
 #include "base/limits.h"
 #include "engine/control/bundle.h"
 #include "engine/handlers.h"
@@ -51,6 +52,17 @@ struct look {                   /* an operation on one review, or on a page of t
     } page;
 };
 
+/* What holds for one while its process runs. */
+static void look_check(const struct look *l)
+{
+    check(l->timeout_ms <= WAIT_MOST_MS && l->limit <= LIMIT_PAGE);
+    check(l->resolution == 0 || l->resolution == CALL_APPROVE || l->resolution == CALL_DENY ||
+          l->resolution == CALL_TAKE_BACK);
+    check(!l->page.mine || l->operation.call.requester.sees_all);
+    check(!l->page.any_state || (!l->page.mine && !l->page.by_deadline));
+    check((unsigned)l->page.state < REVIEW_STATES);
+}
+
 static struct look *of(struct operation *e) { return (struct look *)(void *)e; }
 
 /* `sees_all`: the roles that may see every review of the tenant. */
@@ -74,6 +86,7 @@ static struct look *look_begin(struct engine_reactor *w, struct http_exchange *x
 static enum step_result refuse_resolved(struct look *l)
 {
     const struct review_facts *r = &l->operation.call.review.facts;
+    check(l->operation.call.err == ERR_ALREADY_RESOLVED && (unsigned)r->state < REVIEW_STATES);
     char bytes[4096];
     struct buf b = buf_over(bytes, sizeof bytes);
     struct fault f;
@@ -121,6 +134,7 @@ static enum step_result answer_item(struct operation *e, const struct review_fac
 static enum step_result answer_review(struct operation *e)
 {
     struct fault f;
+    check(e->call.answered);
     if (e->call.err == ERR_OK) return answer_item(e, &e->call.review.facts, (struct str){0});
     if (e->call.err == ERR_NOT_FOUND)
         (void)fault_set(&f, ERR_NOT_FOUND, "", "there is no such review here");
@@ -144,6 +158,7 @@ enum step_result queue_find(struct operation *e, struct str name, struct id *ret
         (void)no_such_review(&f);
         return operation_fail(e, &f);
     }
+    check(!str_is_absent(e->call.tenant));
     struct call *c = &e->call;
     c->list.trace_id = arena_copy(e->arena, name);
     c->list.limit = CALL_TRACES_MAX;
@@ -154,6 +169,7 @@ enum step_result queue_find(struct operation *e, struct str name, struct id *ret
 /* Every shard was asked for a trace id: one review in all, or a refusal. */
 static enum err read_found(const struct operation *e, struct id *ret, struct fault *f)
 {
+    check(e->gathered_count > 0);
     uint64_t total = 0;
     for (unsigned i = 0; i < e->gathered_count; i++) {
         const struct call *c = e->gathered[i];
@@ -182,6 +198,7 @@ static enum step_result found(struct operation *e) { return queue_found(e, &of(e
 
 static enum step_result refuse_ended(struct look *l, const struct fault *f)
 {
+    check(f->err != ERR_OK);
     const struct operation *e = &l->operation;
     const struct requester *who = &e->call.requester;
     const struct token_claims token = {.id = l->mark.token,
@@ -206,12 +223,14 @@ static enum err still_holds(const struct look *l, struct fault *f)
 static enum step_result show(struct operation *e)
 {
     struct look *l = of(e);
+    look_check(l);
     struct fault f;
     return still_holds(l, &f) == ERR_OK ? answer_review(e) : refuse_ended(l, &f);
 }
 
 static enum step_result get(struct operation *e)
 {
+    look_check(of(e));
     e->call.review.id = of(e)->review;
     return operation_call(e, CALL_REVIEW_GET, slot_of_id(of(e)->review));
 }
@@ -232,6 +251,7 @@ void queue_get_handle(void *context, struct http_exchange *x)
 static enum step_result wait(struct operation *e)
 {
     struct call *c = &e->call;
+    look_check(of(e));
     c->review.id = of(e)->review;
     c->review.deadline_ms = world_now_ms() + of(e)->timeout_ms;
     return operation_wait(e, sizeof(struct look), slot_of_id(of(e)->review));
@@ -286,6 +306,7 @@ static struct str claims_text(const struct policy_person *p, uint64_t bits, stru
 {
     struct claim kept[LIMIT_CLAIMS];
     size_t count = 0, most = 2 * LIMIT_CLAIMS_BYTES + 8 * LIMIT_CLAIMS;
+    check(p->claim_count <= LIMIT_CLAIMS);
     for (size_t i = 0; i < p->claim_count; i++)
         if ((bits >> i & 1) != 0) kept[count++] = p->claims[i];
     char *bytes = count > 0 ? arena_bytes(arena, most) : NULL;
@@ -305,6 +326,7 @@ static uint32_t meets(struct look *l, const struct review_facts *r, struct str *
         bundle_policies(l->operation.bundle, l->operation.caller.tenant);
     const struct policy_person person = person_of(l, l->by);
     struct needs n;
+    check(policies != NULL);
     *ret_claims = (struct str){0};
     if (needs_of(r, arena, &n) != ERR_OK) return 0;
     l->roles = needs_roles(&n, ROLES_SHOWN_MAX, arena);
@@ -316,6 +338,7 @@ static uint32_t meets(struct look *l, const struct review_facts *r, struct str *
 /* For a review that exists and is visible. */
 static enum step_result refuse_resolving(struct operation *e, const char *text)
 {
+    check(e->call.err != ERR_OK);
     struct fault f;
     if (text == NULL)
         (void)fault_plain(&f, e->call.err);
@@ -327,6 +350,7 @@ static enum step_result refuse_resolving(struct operation *e, const char *text)
 static enum step_result refuse_reviewer(struct look *l)
 {
     struct operation *e = &l->operation;
+    check(e->call.err == ERR_WRONG_REVIEWER);
     struct str by = str_cut(l->by, ROLES_SHOWN_MAX);
     struct fault f;
     (void)fault_set(&f, ERR_WRONG_REVIEWER, "",
@@ -338,6 +362,7 @@ static enum step_result refuse_reviewer(struct look *l)
 static enum step_result refuse_unproven(struct look *l)
 {
     struct operation *e = &l->operation;
+    check(e->call.err == ERR_PROOF_REQUIRED);
     struct fault f;
     (void)fault_set(
         &f, ERR_PROOF_REQUIRED, "",
@@ -350,6 +375,8 @@ static enum step_result refuse_unproven(struct look *l)
 static enum step_result resolved(struct operation *e)
 {
     struct look *l = of(e);
+    look_check(l);
+    check(e->call.kind == l->resolution || e->call.kind == CALL_CANCEL || e->call.err != ERR_OK);
     switch (e->call.err) {
     case ERR_OK: return answer_item(e, &e->call.review.facts, STR("\"success\":true,"));
     case ERR_ALREADY_RESOLVED: return refuse_resolved(l);
@@ -371,12 +398,14 @@ static enum review_proof proof_of(const struct look *l)
     static const enum review_proof of_sessions[PROOFS] = {
         [PROOF_KEY] = REVIEW_PROOF_KEY, [PROOF_OIDC] = REVIEW_PROOF_OIDC};
     const struct caller *c = &l->operation.caller;
+    check(c->assertion == NULL || c->assertion->proof < PROOFS);
     if (c->assertion != NULL) return of_sessions[c->assertion->proof];
     return str_equal(l->by, c->key->owner) ? REVIEW_PROOF_OWNER : REVIEW_PROOF_NAMED;
 }
 
 static enum step_result looked_at(struct operation *e)
 {
+    check(e->call.kind == CALL_REVIEW_GET);
     return e->call.err == ERR_OK ? STEP_NEXT : resolved(e);
 }
 
@@ -384,6 +413,8 @@ static enum step_result resolve(struct operation *e)
 {
     struct look *l = of(e);
     const struct key *key = e->caller.key;
+    look_check(l);
+    check(e->call.err == ERR_OK && l->resolution != 0);
     bool is_admin = l->resolution == CALL_TAKE_BACK && (key->roles & ROLE_ADMIN) != 0;
     struct str claims;
     uint32_t bits = meets(l, &e->call.review.facts, &claims);
@@ -481,6 +512,7 @@ void queue_cancel_handle(void *context, struct http_exchange *x)
 
 static uint64_t position_of(const struct call *c, uint32_t i)
 {
+    check(i < c->list.count);
     const struct review_facts *r = &c->list.reviews[i];
     return c->list.by_deadline ? review_deadline_position(r) : r->ordinal;
 }
@@ -532,6 +564,7 @@ static bool is_mine(struct operation *e, const struct call *c, uint32_t i)
 
 static enum err put_item(struct buf *b, struct operation *e, const struct call *c, uint32_t i)
 {
+    check(i < c->list.count);
     buf_put_byte(b, '{');
     enum err err = item_put_members(b, &c->list.reviews[i], e->call.requester.sees_all);
     buf_put_byte(b, '}');
@@ -540,6 +573,7 @@ static enum err put_item(struct buf *b, struct operation *e, const struct call *
 
 static enum step_result listed(struct operation *e)
 {
+    look_check(of(e));
     const struct page_form form = {.begin = STR("{\"items\":["),
                                    .has_total = true,
                                    .bytes_max = PAGE_BYTES_MAX,
@@ -599,6 +633,7 @@ static enum err read_filters(struct look *l, struct http_exchange *x, bool pendi
         return fault_set(
             f, ERR_BAD_PARAMETER, "",
             "status: must be one of pending, approved, denied, expired, cancelled, redeemed");
+    check((unsigned)l->page.state < REVIEW_STATES);
     if (of_pending && l->page.state != REVIEW_PENDING)
         return fault_set(
             f, ERR_BAD_PARAMETER, "", "status: %s must be pending, or be left out, with %s",
@@ -610,6 +645,8 @@ static enum step_result list(struct operation *e)
 {
     const struct look *l = of(e);
     struct call *c = &e->call;
+    look_check(l);
+    check(l->limit > 0);
     memset(&c->list, 0, sizeof c->list);
     c->list.actor = l->page.actor;
     c->list.action = l->page.action;

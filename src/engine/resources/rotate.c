@@ -4,6 +4,7 @@
  * it verifies for as long as any of its tokens may live. With `now`, all tokens of the older keys
  * are dead on every reactor when this is answered. Signing keys belong to all tenants, so it takes
  * a key of every tenant. */
+#include "base/check.h"
 #include "engine/runtime/member.h"
 #include "engine/handlers.h"
 #include "engine/runtime/signing.h"
@@ -17,6 +18,7 @@ static enum step_result rotate(struct operation *e)
 static enum step_result rotated(struct operation *e)
 {
     const struct signer_rotation *r = &e->call.rotate.made;
+    check(e->call.kind == CALL_ROTATE);
     char bytes[512];
     struct buf b = buf_over(bytes, sizeof bytes);
     if (e->call.err == ERR_OVERLOADED)
@@ -25,6 +27,7 @@ static enum step_result rotated(struct operation *e)
             "32 signing keys verify already, which is the limit. The oldest ends 25 hours after it "
             "was replaced; \"now\": true ends all of them");
     if (e->call.err != ERR_OK) return token_refuse(e, e->call.err);
+    check(r->number != 0 && r->active_ms != 0);
     buf_put_literal(&b, "{\"success\":true,\"kid\":");
     json_put_plain(&b, signers_kid(engine_reactor_signers_now(e->engine_reactor), r->number));
     member_put_time(&b, STR(",\"signs_from\":"), r->active_ms);

@@ -15,6 +15,7 @@ enum { PAGE_BYTES_MAX = 8 << 20 };
 
 enum step_result token_refuse(struct operation *e, enum err err)
 {
+    check(err != ERR_OK);
     if (err == ERR_NOT_FOUND)
         return caller_operation_refuse_with(e, err, "there is no such token here");
     if (err == ERR_MISSING_ROLE)
@@ -46,6 +47,7 @@ bool token_is_active(struct engine_reactor *w, const struct token_facts *t, uint
 
 enum err token_gathered(const struct operation *e)
 {
+    check(e->gathered_count > 0);
     for (unsigned k = 0; k < e->gathered_count; k++)
         if (e->gathered[k]->err != ERR_OK) return e->gathered[k]->err;
     return ERR_OK;
@@ -67,12 +69,15 @@ static enum step_result revoke(struct operation *e)
 static enum step_result revoked(struct operation *e)
 {
     const struct call *c = &e->call;
+    check(c->kind == CALL_REVOKE);
     char bytes[256];
     struct buf b = buf_over(bytes, sizeof bytes);
     if (c->err != ERR_OK) return token_refuse(e, c->err);
+    check(c->token.facts.revoked_ms != 0);
     member_put_id(&b, STR("{\"success\":true,\"token_id\":"), "tok_", c->token.facts.id);
     member_put_time(&b, STR(",\"revoked_at\":"), c->token.facts.revoked_ms);
     buf_put_byte(&b, '}');
+    check(!b.overflow);
     return operation_reply(e, 200, buf_view(&b), (struct str){0});
 }
 
@@ -102,6 +107,7 @@ static uint64_t ordinal_of(const struct call *c, uint32_t i) { return c->list.to
 
 static enum err put_token(struct buf *b, struct operation *e, const struct call *c, uint32_t i)
 {
+    check(i < c->list.count);
     const struct token_facts *t = &c->list.tokens[i];
     (void)e;
     member_put_id(b, STR("{\"token_id\":"), "tok_", t->id);

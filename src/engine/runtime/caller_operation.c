@@ -1,5 +1,6 @@
 #include "engine/runtime/caller_operation.h"
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "engine/engine.h"
 #include "engine/runtime/member.h"
@@ -50,12 +51,15 @@ void *caller_operation_begin(struct engine_reactor *w, struct http_exchange *x, 
     c->tenant = e->caller.tenant;
     c->requester = caller_operation_requester(&e->caller);
     c->requester.sees_all = e->caller.token == NULL && (e->caller.key->roles & sees_all) != 0;
+    check(!str_is_absent(c->tenant));
+    operation_check(e);
     return e;
 }
 
 struct requester caller_operation_requester(const struct caller *c)
 {
     const struct key *key = c->key;
+    check(key != NULL);
     struct requester who = {
         .principal = key->name, .owner = key->owner, .key_id = key_shown_id(key)};
     if (c->token != NULL) {
@@ -69,11 +73,13 @@ struct requester caller_operation_requester(const struct caller *c)
 
 enum step_result caller_operation_refuse(struct operation *e, const struct fault *f)
 {
+    check(f->err != ERR_OK);
     return operation_refuse(e, f, (struct str){0});
 }
 
 enum step_result caller_operation_refuse_with(struct operation *e, enum err err, const char *text)
 {
+    check(err != ERR_OK);
     struct fault f;
     if (text == NULL)
         (void)fault_plain(&f, err);

@@ -91,6 +91,7 @@ static void tick(struct loop_timer *t)
 /* The part of one reactor; each may hold two of the largest. */
 static size_t held_bytes_each(unsigned reactors)
 {
+    check(reactors > 0 && reactors <= LIMIT_REACTORS);
     size_t part = LIMIT_HELD_BYTES / reactors, least = 2 * (size_t)LIMIT_REPLY_BYTES;
     return part > least ? part : least;
 }
@@ -175,6 +176,7 @@ static void engine_reactor_leave(void *context)
 
 static void wake_peer(void *context, unsigned peer)
 {
+    check(peer < ((struct engine_reactor *)context)->engine->reactor_count);
     struct engine_reactor *w = context;
     reactor_wake(w->engine->reactors[peer].reactor);
 }
@@ -211,6 +213,7 @@ static void engine_reactor_begin(void *context)
     w->api.signers = signing_now(w->engine->signing); /* sets that were replaced are kept */
     take_revocations(w);
     take_bundle(w);
+    engine_reactor_check(w);
 }
 
 static void engine_reactor_told(void *context, const struct reactor_message *m)
@@ -228,6 +231,7 @@ static void engine_reactor_told(void *context, const struct reactor_message *m)
 static void observe_durable(struct engine_reactor *w, uint64_t durable)
 {
     if (w->sealed_ns == 0 || durable < w->sealed_block) return;
+    check(w->sealed_block != 0);
     metric_observe(w->sheet, HISTOGRAM_DURABLE, world_monotonic_ns() - w->sealed_ns);
     w->sealed_ns = 0;
 }
@@ -288,6 +292,7 @@ static void watch_disk(struct engine_reactor *w, bool has_room, uint64_t durable
 {
     struct disk_watch *d = &w->disk;
     uint64_t now_ms = loop_now_ms(w->loop), passed_ms = now_ms - d->seen_ms;
+    check(now_ms >= d->seen_ms && durable >= d->durable);
     bool waits = !has_room || durable < journal_block(w->commit.producer);
     bool is_idle = waits && d->waits && durable == d->durable;
     if (passed_ms > 2 * TICK_MS) passed_ms = 2 * TICK_MS;
@@ -332,11 +337,13 @@ static void engine_reactor_end(void *context)
     http_server_hold(w->server, !has_room && !engine_stands_still(w->engine));
     atomic_store_explicit(&w->connections, http_server_connections(w->server),
                           memory_order_relaxed);
+    engine_reactor_check(w);
     if (more) reactor_wake(w->reactor);
 }
 
 enum err engine_reactor_start(struct engine *e, unsigned index)
 {
+    check(index < e->reactor_count && e->reactors[index].reactor == NULL);
     static const struct reactor_ports ports = {.enter = engine_reactor_enter,
                                                .begin = engine_reactor_begin,
                                                .told = engine_reactor_told,

@@ -1,7 +1,18 @@
 /* engine_reactor_state.c - the state of a reactor that its turn and the engine read. */
+#include "base/check.h"
 #include "engine/engine.h"
 #include "engine/runtime/operation.h"
 #include "engine/runtime/signing.h"
+
+void engine_reactor_check(const struct engine_reactor *w)
+{
+    const bool is_old_in_use = w->pins_before > 0;
+    check(w->index < w->engine->reactor_count && !w->is_stepping);
+    check((w->bundle != atomic_load_explicit(&w->in_use, memory_order_relaxed)) == is_old_in_use);
+    check(!list_is_empty(&w->away) || (w->pins == 0 && !is_old_in_use));
+    check((w->waits.count == 0) == list_is_empty(&w->waiting));
+    check(w->sealed_ns == 0 || w->sealed_block != 0);
+}
 
 bool engine_stands_still(const struct engine *e)
 {
@@ -17,6 +28,7 @@ const char *engine_why_empty(const struct engine *e)
 
 void engine_reactor_moved(struct engine_reactor *w)
 {
+    check(w->pins_before == 0 && w->bundle != NULL);
     atomic_store_explicit(&w->in_use, w->bundle, memory_order_release);
     sem_post(&w->engine->bundle_seen);
 }

@@ -1,5 +1,6 @@
 #include "engine/runtime/member.h"
 
+#include "base/check.h"
 #include "base/time.h"
 
 void member_too_long(size_t most, char to[MEMBER_TOO_LONG_TEXT])
@@ -8,6 +9,7 @@ void member_too_long(size_t most, char to[MEMBER_TOO_LONG_TEXT])
     buf_put_literal(&b, "is longer than ");
     buf_put_u64(&b, most);
     buf_put_literal(&b, " characters");
+    check(!b.overflow);
     to[b.size] = '\0';
 }
 
@@ -17,6 +19,7 @@ enum err member_refuse(struct fault *f, enum err err, const char *name, const ch
     struct buf b = buf_over(field, sizeof field - 1);
     buf_put_byte(&b, '/');
     buf_put(&b, str_from(name));
+    check(!b.overflow && err != ERR_OK);
     field[b.size] = '\0';
     return fault_set(f, err, field, "%s: %s", name, what);
 }
@@ -30,6 +33,7 @@ enum err member_spelling(const struct json *body, const struct member_spelling *
         struct buf b = buf_over(what, sizeof what - 1);
         buf_put_literal(&b, "this route spells it ");
         buf_put(&b, str_from(members[i].right));
+        check(!b.overflow);
         what[b.size] = '\0';
         return member_refuse(f, ERR_WRONG_CASE, members[i].wrong, what);
     }

@@ -42,6 +42,20 @@ struct operation_wait {
     unsigned out; /* of call and message, so many are at the owner, or on the way */
 };
 
+/* ---- what holds ---- */
+
+void operation_check(const struct operation *e)
+{
+    check(e->process == NULL ? e->x != NULL : e->step < e->process->count);
+    check(e->calls_away == 0 || e->x == NULL);
+    check(e->x == NULL || !link_is_on(&e->link));
+    check((e->wait == NULL) == (e->bundle != NULL));
+    check(e->wait == NULL || (e->x == NULL && e->wait->operation == e));
+    check((e->gathered == NULL) == (e->gathered_count == 0));
+    check(e->aside != NULL || e->aside_count == 0);
+    check(e->state != OPERATION_ANSWERED || e->process->steps[e->step].answered != NULL);
+}
+
 /* ---- life ---- */
 
 static void *refuse_beginning(struct engine_reactor *w, struct http_exchange *x)
@@ -68,6 +82,7 @@ void *operation_begin(struct engine_reactor *w, struct http_exchange *x, size_t 
     e->arena = arena;
     e->client = x->client;
     e->bundle = w->bundle;
+    operation_check(e);
     return e;
 }
 
@@ -80,6 +95,7 @@ static void count(struct engine_reactor *w)
 static void charge(struct operation *e, unsigned calls_away)
 {
     struct engine_reactor *w = e->engine_reactor;
+    check(w->calls_away >= e->calls_away);
     if (calls_away > e->calls_away) {
         w->calls_away += calls_away - e->calls_away;
         e->calls_away = calls_away;
@@ -92,10 +108,12 @@ static void charge(struct operation *e, unsigned calls_away)
 static void unpin(struct operation *e)
 {
     struct engine_reactor *w = e->engine_reactor;
+    check(w->calls_away >= e->calls_away);
     w->calls_away -= e->calls_away;
     e->calls_away = 0;
     count(w);
     if (e->bundle == w->bundle) {
+        check(w->pins > 0);
         w->pins--;
         return;
     }
@@ -115,6 +133,7 @@ static void give_back_gathered(struct operation *e)
 
 void operation_set_aside(struct operation *e)
 {
+    operation_check(e);
     check(e->aside == NULL);
     e->aside = e->gathered;
     e->aside_count = e->gathered_count;
@@ -134,6 +153,7 @@ void operation_take_up(struct operation *e)
 static void wait_free(struct operation_wait *t)
 {
     struct engine_reactor *w = t->operation->engine_reactor;
+    check(t->operation->wait == t && link_is_on(&t->operation->link));
     link_remove(&t->operation->link);
     waits_leave(&w->waits, t->share);
     count(w);
@@ -144,6 +164,7 @@ static void wait_free(struct operation_wait *t)
 /* Releases what it held; the operation's memory is gone after that. */
 static void end(struct operation *e)
 {
+    operation_check(e);
     struct engine_reactor *w = e->engine_reactor;
     operation_take_up(e);
     give_back_gathered(e);
@@ -190,6 +211,8 @@ static struct api_deferred deferred(const struct operation *e)
 enum step_result operation_reply(struct operation *e, int status, struct str body,
                                  struct str request_id)
 {
+    operation_check(e);
+    check(e->state == OPERATION_STEPPING && status >= 200);
     struct api *api = &e->engine_reactor->api;
     if (e->x != NULL) {
         api_reply_at_barrier(api, e->x, status, body, request_id, e->barrier);
@@ -218,26 +241,18 @@ enum step_result operation_refuse(struct operation *e, const struct fault *f, st
 
 enum step_result operation_fail(struct operation *e, const struct fault *f)
 {
+    check(e->process != NULL && f->err != ERR_OK);
     if (e->process->refuse != NULL) return e->process->refuse(e, f);
     return operation_refuse(e, f, (struct str){0});
 }
 
 /* ---- the loop ---- */
 
-/* What holds between two steps. */
-static inline void operation_check(const struct operation *e)
-{
-    check(e->step < e->process->count);
-    check(e->calls_away == 0 || e->x == NULL);
-    check(e->x == NULL || !link_is_on(&e->link));
-    check(e->wait == NULL || (e->bundle == NULL && e->x == NULL));
-    check(e->state != OPERATION_ANSWERED || e->process->steps[e->step].answered != NULL);
-}
-
 static void take_steps(struct operation *e)
 {
     struct engine_reactor *w = e->engine_reactor;
     check(!w->is_stepping);
+    check(e->process != NULL);
     w->is_stepping = true;
     for (;;) {
         operation_check(e);
@@ -257,10 +272,12 @@ static void take_steps(struct operation *e)
         }
     }
     w->is_stepping = false;
+    engine_reactor_check(w);
 }
 
 void operation_start(struct operation *e, const struct process *p, unsigned step)
 {
+    check(e->process == NULL && step < p->count);
     e->process = p;
     e->step = step;
     take_steps(e);
@@ -272,6 +289,7 @@ static void address(struct operation *e, struct call *c, enum call_kind kind, un
                     unsigned slot, struct arena *arena)
 {
     struct engine_reactor *w = e->engine_reactor;
+    check(kind < CALL_KINDS && slot < LIMIT_SLOTS && to < w->engine->reactor_count);
     c->next = NULL;
     c->previous = NULL;
     c->sender = e;
@@ -290,6 +308,7 @@ static void address(struct operation *e, struct call *c, enum call_kind kind, un
 
 static void send(struct engine_reactor *w, struct call *c)
 {
+    check(c->origin == w->index && c->to != w->index);
     metric_add(w->sheet, METRIC_CALLS_CROSSED, 1);
     mailbox_send(w->engine->post, w->index, c->to, c);
 }
@@ -318,6 +337,7 @@ static enum step_result refuse_call(struct operation *e, enum err err)
 static enum step_result away(struct operation *e, unsigned calls_away)
 {
     go_away(e, calls_away);
+    check(e->x == NULL && link_is_on(&e->link));
     e->state = OPERATION_AWAY;
     return STEP_WAIT;
 }
@@ -328,6 +348,8 @@ enum step_result operation_call(struct operation *e, enum call_kind kind, unsign
 {
     struct engine_reactor *w = e->engine_reactor;
     struct call *c = &e->call;
+    operation_check(e);
+    check(e->state == OPERATION_STEPPING && !call_asks_each_shard(kind));
     unsigned to = slot_owner(slot, w->engine->reactor_count);
     address(e, c, kind, to, slot, e->arena);
     if (to == w->index) {
@@ -345,6 +367,7 @@ enum step_result operation_call(struct operation *e, enum call_kind kind, unsign
 static struct call *address_again(struct operation *e)
 {
     struct call *c = &e->call;
+    check(e->state == OPERATION_STEPPING);
     address(e, c, c->kind, e->engine_reactor->index, c->slot, e->arena);
     c->answered = true;
     return c;
@@ -378,6 +401,7 @@ static enum step_result refuse_gathering(struct operation *e, enum err err)
 static void send_parts(struct operation *e, struct call *parts, enum call_kind kind)
 {
     struct engine_reactor *w = e->engine_reactor;
+    check(e->gathered_count == w->engine->reactor_count);
     for (unsigned i = 0; i < e->gathered_count; i++) {
         parts[i] = e->call;
         e->gathered[i] = &parts[i];
@@ -392,6 +416,8 @@ enum step_result operation_gather(struct operation *e, enum call_kind kind)
     struct engine_reactor *w = e->engine_reactor;
     const size_t count_of_shards = w->engine->reactor_count;
     const unsigned calls_away = (unsigned)count_of_shards - 1;
+    operation_check(e);
+    check(e->wait == NULL && call_asks_each_shard(kind));
     e->call.list.before = engine_reactor_ordinal_next(w);
     give_back_gathered(e);
     struct call **gathered = arena_array(e->arena, struct call *, count_of_shards);
@@ -414,6 +440,7 @@ enum step_result operation_gather(struct operation *e, enum call_kind kind)
 /* Copies what has to outlive the exchange's arena into an arena of its own size. */
 static struct operation_wait *wait_create(const struct operation *e, size_t size)
 {
+    check(size >= sizeof *e);
     const struct requester *a = &e->call.requester;
     struct str echo = e->x != NULL ? api_request_id(e->x) : e->echo;
     size_t bytes = size + WAIT_SPARE_BYTES + e->call.tenant.size + a->principal.size +
@@ -515,6 +542,7 @@ enum step_result operation_wait(struct operation *e, size_t size, unsigned slot)
     struct engine_reactor *w = e->engine_reactor;
     struct operation_wait *t;
     struct fault f;
+    operation_check(e);
     if (wait_begin(e, size, &t, &f) != ERR_OK) return operation_refuse(e, &f, (struct str){0});
     leave_behind(e);
     struct operation *n = t->operation;
@@ -524,6 +552,7 @@ enum step_result operation_wait(struct operation *e, size_t size, unsigned slot)
     if (n->x != NULL) n->token = http_defer(n->x);
     n->x = NULL;
     list_append(&w->waiting, &n->link);
+    operation_check(n);
     t->out = 1;
     if (c->to != w->index)
         send(w, c);
@@ -546,6 +575,7 @@ bool operation_origin(struct engine_reactor *w, struct call *c)
     if (!c->answered && e->wait == NULL && !planted("result_twice"))
         return false; /* only a forgotten wait returns so */
     check(e->engine_reactor == w);
+    operation_check(e);
     if (!planted("result_twice")) c->sender = NULL; /* a result is taken once */
     if (e->wait != NULL && e->wait->state == WAIT_ABANDONED) {
         abandoned_returned(e->wait);
@@ -557,6 +587,7 @@ bool operation_origin(struct engine_reactor *w, struct call *c)
         http_when_gone(w->server, e->token, NULL, NULL); /* which was the owner's part of waiting */
     }
     raise_barrier(e, c);
+    check(c == &e->call || e->gathered_left > 0);
     if (c != &e->call && --e->gathered_left > 0) return true;
     e->state = OPERATION_ANSWERED;
     take_steps(e);
@@ -568,6 +599,7 @@ bool operation_origin(struct engine_reactor *w, struct call *c)
 void operations_drain(struct engine_reactor *w)
 {
     struct fault f;
+    check(!w->is_stepping);
     (void)fault_plain(&f, ERR_DRAINING);
     w->draining = true;
     list_each (&w->waiting, k, following) {
@@ -588,4 +620,5 @@ void operations_drop(struct engine_reactor *w)
         http_when_gone(w->server, e->token, NULL, NULL);
         wait_free(e->wait);
     }
+    check(list_is_empty(&w->away) && list_is_empty(&w->waiting) && w->calls_away == 0);
 }

@@ -86,6 +86,9 @@ struct operation {
     struct call *itself;         /* &call: the result of a refused gathering */
 };
 
+/* What holds for an operation between two calls of these functions. */
+void operation_check(const struct operation *e);
+
 /* An operation at the head of `size` zeroed bytes (the handler's own struct embeds it first). The
  * body and the query of x are copied into the arena, so that views into them live as long. NULL:
  * the arena is full, and the request is refused already. */

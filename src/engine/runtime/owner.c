@@ -13,6 +13,28 @@ enum {
 
 /* ---- queues ---- */
 
+static void call_queue_check(const struct call_queue *q)
+{
+    check((q->first == NULL) == (q->count == 0));
+    check(q->count == 0 || q->last->next == NULL);
+    check(q->count != 1 || q->first == q->last);
+}
+
+void owner_check(const struct owner *o)
+{
+    check(o->shard != NULL && o->effects.arena == &o->arena);
+    call_queue_check(&o->held);
+    call_queue_check(&o->late);
+    call_queue_check(&o->unseen);
+    call_queue_check(&o->syncing);
+    call_queue_check(&o->ready);
+    /* in the order of their blocks, and none of them is durable */
+    call_queue_check(&o->parked);
+    check(o->parked.count == 0 || o->parked.first->block <= o->parked.last->block);
+    check(o->parked.count == 0 || o->parked.first->block > o->durable);
+    check(o->syncing.count == 0 || o->syncing.first->block > o->durable);
+}
+
 static void put(struct call_queue *q, struct call *c)
 {
     c->next = NULL;
@@ -22,11 +44,13 @@ static void put(struct call_queue *q, struct call *c)
         q->last->next = c;
     q->last = c;
     q->count++;
+    call_queue_check(q);
 }
 
 static struct call *take(struct call_queue *q)
 {
     struct call *c = q->first;
+    call_queue_check(q);
     if (c == NULL) return NULL;
     q->first = c->next;
     q->count--;
@@ -37,6 +61,7 @@ static struct call *take(struct call_queue *q)
 
 static void return_call(struct engine_reactor *w, struct call *c)
 {
+    check(c->origin != w->index);
     metric_add(w->sheet, METRIC_CALLS_CROSSED, 1);
     mailbox_send(w->engine->post, w->index, c->origin, c);
 }
@@ -92,6 +117,7 @@ static void want_ring(struct engine_reactor *w)
 bool owner_all_know(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
+    check(c->answered && c->origin == w->index);
     struct revoked_log *log = w->engine->revoked;
     if (revoked_log_seen(log, revoked_log_newest(log))) return true;
     want_ring(w);
@@ -106,6 +132,7 @@ static void tell_all(struct engine_reactor *w, const struct effect_notice *n)
     struct owner *o = &w->owner;
     want_ring(w);
     o->place = revoked_log_append(w->engine->revoked, n);
+    check(o->place != 0);
     o->told = true;
 }
 
@@ -113,6 +140,7 @@ static void tell_all(struct engine_reactor *w, const struct effect_notice *n)
 static void tell_resumed(struct engine_reactor *w, struct call *c)
 {
     const struct owner *o = &w->owner;
+    check(c->kind == CALL_RESUME);
     if (shard_actor_goes_on(o->shard, c->tenant, c->actor.actor, o->durable))
         tell_all(w, &(struct effect_notice){.kind = NOTICE_ACTOR_RESUMED,
                                             .tenant = c->tenant,
@@ -122,6 +150,7 @@ static void tell_resumed(struct engine_reactor *w, struct call *c)
 
 static void tell_rotated(struct engine_reactor *w)
 {
+    check(w->index == SIGNER_SLOT % w->engine->reactor_count);
     signing_follow(w->engine->signing, shard_signers(w->owner.shard), world_now_ms());
     tell_all(w, &(struct effect_notice){.kind = NOTICE_SIGNER_ROTATED});
 }
@@ -129,6 +158,7 @@ static void tell_rotated(struct engine_reactor *w)
 static void tell_late(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
+    check(c->answered && c->err == ERR_OK && c->block <= o->durable);
     if (c->kind == CALL_ROTATE)
         tell_rotated(w);
     else
@@ -142,6 +172,7 @@ static void tell_late(struct engine_reactor *w, struct call *c)
 bool owner_synced(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
+    check(c->answered && c->origin == w->index);
     if (c->block <= o->durable) return true;
     if (o->syncing.count > 0 && c->block < o->syncing.last->block)
         c->block = o->syncing.last->block;
@@ -152,6 +183,7 @@ bool owner_synced(struct engine_reactor *w, struct call *c)
 void owner_durable(struct engine_reactor *w, uint64_t durable)
 {
     struct owner *o = &w->owner;
+    check(durable >= o->durable);
     o->durable = durable;
     /* the next turn returns them */
     if (o->syncing.count > 0 && o->syncing.first->block <= durable) reactor_wake(w->reactor);
@@ -160,6 +192,7 @@ void owner_durable(struct engine_reactor *w, uint64_t durable)
     while (o->parked.count > 0 && o->parked.first->block <= durable)
         return_call(w, take(&o->parked));
     while (o->late.count > 0 && o->late.first->block <= durable) tell_late(w, take(&o->late));
+    owner_check(o);
 }
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -169,6 +202,7 @@ static uint64_t perform(struct engine_reactor *w)
 {
     struct owner *o = &w->owner;
     struct effects *e = &o->effects;
+    effects_check(e);
     uint64_t block = 0;
     if (e->record_count > 0) {
         block = commit_put(&w->commit, e->records, e->record_count, true).block;
@@ -252,6 +286,7 @@ static enum err overtaken(struct engine_reactor *w, const struct call *c)
 static bool run(struct engine_reactor *w, struct call *c)
 {
     struct owner *o = &w->owner;
+    check(!c->answered && c->to == w->index);
     enum err err;
     /* The time of the step, not of the request, which may have waited long. */
     c->now_ms = later(c->now_ms, world_now_ms());
@@ -287,6 +322,7 @@ bool owner_call(struct engine_reactor *w, struct call *c) { return run(w, c); }
 
 enum err owner_take_over(struct engine_reactor *w, struct call *c)
 {
+    check(c->kind == CALL_SUSPEND && c->actor.since_ms != 0);
     enum err err;
     number(w, c);
     do err = step(w, c);
@@ -294,7 +330,11 @@ enum err owner_take_over(struct engine_reactor *w, struct call *c)
     return err == ERR_OK ? c->err : err;
 }
 
-void owner_return(struct engine_reactor *w, struct call *c) { answer(w, c); }
+void owner_return(struct engine_reactor *w, struct call *c)
+{
+    check(c->answered && c->origin == w->index);
+    answer(w, c);
+}
 
 static bool take_out(struct call_queue *q, const struct call *wanted)
 {
@@ -317,6 +357,7 @@ bool owner_forget(struct engine_reactor *w, struct call *c)
 
 void owner_receive(struct engine_reactor *w, struct call *c)
 {
+    check(c->origin != w->index && c->to == w->index);
     if (c->forgets != NULL) {
         if (owner_forget(w, c->forgets)) return_call(w, c->forgets);
         return_call(w, c);
@@ -331,6 +372,7 @@ void owner_retry(struct engine_reactor *w)
 {
     struct owner *o = &w->owner;
     if (o->held.count == 0) return;
+    owner_check(o);
     struct call_queue before = o->held;
     bool stuck[2] = {false, false}; /* [call_closes] */
     o->held = (struct call_queue){0};
@@ -350,6 +392,7 @@ void owner_retry(struct engine_reactor *w)
 static void timer_due(struct loop_timer *t)
 {
     struct owner *o = link_owner(t, struct owner, timer);
+    check(o->timer_ms != 0);
     o->stepped = true; /* the end of this turn checks */
     o->timer_ms = 0;
 }
@@ -367,6 +410,7 @@ bool owner_tick(struct engine_reactor *w)
 {
     struct owner *o = &w->owner;
     if (!o->stepped) return false;
+    owner_check(o);
     uint64_t now_ms = world_now_ms(), next_ms = UINT64_MAX;
     for (unsigned i = 0; i < TICKS_PER_TURN; i++) {
         if (commit_room(&w->commit, shard_tick_record_most(), true) != ERR_OK) {
@@ -394,6 +438,7 @@ void owner_init(struct engine_reactor *w, struct shard *shard)
     arena_init(&o->arena, EFFECT_ARENA_FIRST, EFFECT_ARENA_MOST);
     o->effects.arena = &o->arena;
     o->stepped = true; /* what became due before the start */
+    owner_check(o);
 }
 
 void owner_fini(struct engine_reactor *w)

@@ -46,6 +46,8 @@ struct owner {
     uint64_t timer_ms;       /* the time it is set to; 0: not started */
 };
 
+/* What holds between two calls of these functions. */
+void owner_check(const struct owner *o);
 void owner_init(struct engine_reactor *w, struct shard *shard);
 void owner_fini(struct engine_reactor *w);
 

@@ -1,5 +1,6 @@
 #include "engine/runtime/sight.h"
 
+#include "base/check.h"
 #include "engine/engine.h"
 #include "engine/runtime/caller_operation.h"
 
@@ -26,6 +27,7 @@ static enum err confirm(const struct operation *e, struct fault *f)
     const struct caller *c = &e->caller;
     const struct call *call = &e->call;
     const struct key *key;
+    check(c->token != NULL && call->kind == CALL_TOKEN_GET);
     uint64_t now_ms = world_now_ms();
     if (now_ms / 1000 >= c->token->expires_at)
         return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the token has expired");
@@ -44,6 +46,7 @@ enum step_result sight_confirm(struct operation *e)
 {
     struct caller *c = &e->caller;
     if (!sight_is_needed(e)) return STEP_NEXT;
+    check(c->token != NULL);
     e->call.tenant = c->token->tenant;
     /* the key that minted the token; the token is its own */
     e->call.requester = caller_operation_requester(c);
@@ -64,6 +67,7 @@ enum step_result sight_confirmed(struct operation *e)
     }
     token_cache_keep(w->api.tokens, w->api.signers, c->unseen, c->token);
     c->unseen = (struct str){0};
+    check(!sight_is_needed(e));
     e->call = (struct call){.tenant = e->call.tenant, .requester = e->call.requester};
     return STEP_NEXT;
 }

@@ -32,6 +32,14 @@ struct signing {
     _Atomic(const struct signers *) now;
 };
 
+static void signing_check(const struct signing *s)
+{
+    check(s->file_count <= SIGNER_FILES_MAX);
+    check(s->newest != NULL &&
+          s->newest->signers == atomic_load_explicit(&s->now, memory_order_relaxed));
+    check(s->count > 0 && s->count <= SIGNERS_MAX);
+}
+
 static enum err check_names(const struct config *c, struct fault *f)
 {
     const struct {
@@ -112,6 +120,7 @@ static void derive(const struct signing *s, const struct signer_rotation *r,
 static void drop_files(struct signing *s, const struct signer_table *t, size_t over)
 {
     size_t gone = 0;
+    check(s->file_count <= SIGNER_FILES_MAX);
     while (gone < s->file_count && (gone < over || s->files[gone].number < t->least)) {
         signer_file_remove(s->directory, s->files[gone].number);
         gone++;
@@ -126,6 +135,7 @@ static size_t gather(const struct signing *s, const struct signer_table *t,
     size_t count = 0;
     for (; count < s->file_count; count++) list[count] = s->files[count];
     for (size_t i = 0; i < t->count; i++) derive(s, &t->list[i], &list[count++]);
+    check(count <= SIGNERS_MAX);
     return count;
 }
 
@@ -134,6 +144,7 @@ void signing_follow(struct signing *s, const struct signer_table *t, uint64_t no
     struct signer_secret list[SIGNERS_MAX];
     drop_files(s, t, 0);
     size_t count = gather(s, t, list), over = signers_over(list, count, now_ms, SIGNER_OVERLAP_MS);
+    check(over < count); /* one signs */
     drop_files(s, t, over);
     struct kept *k = calloc(1, sizeof *k);
     check(k != NULL);
@@ -142,10 +153,12 @@ void signing_follow(struct signing *s, const struct signer_table *t, uint64_t no
     s->newest = k;
     s->count = count - over;
     atomic_store_explicit(&s->now, k->signers, memory_order_release);
+    signing_check(s);
 }
 
 void signing_keep_up(struct signing *s, const struct signer_table *t, uint64_t now_ms)
 {
+    signing_check(s);
     if (s->count == 1) return;
     struct signer_secret list[SIGNERS_MAX];
     size_t count = gather(s, t, list),
@@ -175,6 +188,7 @@ static enum err rotate_first(struct engine *e, bool has_files, struct fault *f)
     c.rotate.at_once = !has_files;
     crypto_random(c.rotate.salt, sizeof c.rotate.salt);
     shard_step(e->shards[SIGNER_SLOT], &c, &effects);
+    check(c.answered && (c.err != ERR_OK || effects.record_count == 1));
     enum err err = c.err == ERR_OK ? lifecycle_put(e, &effects.records[0]) : c.err;
     arena_fini(&arena);
     return err == ERR_OK ? ERR_OK

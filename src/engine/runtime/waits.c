@@ -13,10 +13,18 @@ struct waits_share {
     char bytes[];
 };
 
+static void waits_check(const struct waits *w)
+{
+    check(w->most > 0 && w->most_of_one <= w->most);
+    check(w->count <= w->most && w->shares.count <= w->count);
+    check((w->count == 0) == (w->shares.count == 0));
+}
+
 void waits_init(struct waits *w, uint32_t connections)
 {
     *w = (struct waits){.most = (unsigned)api_part(connections, 12, LIMIT_WAITS),
                         .most_of_one = (unsigned)api_part(connections, 8, LIMIT_WAITS)};
+    waits_check(w);
 }
 
 void waits_fini(struct waits *w)
@@ -38,6 +46,7 @@ static struct waits_share *share_create(struct waits *w, struct str key_id)
 
 enum err waits_enter(struct waits *w, struct str key_id, struct waits_share **ret, struct fault *f)
 {
+    waits_check(w);
     if (w->count >= w->most)
         return fault_set(f, ERR_OVERLOADED, "",
                          "%u clients wait for reviews already; try again later", w->count);
@@ -51,12 +60,16 @@ enum err waits_enter(struct waits *w, struct str key_id, struct waits_share **re
     if (share == NULL) return fault_plain(f, ERR_OVERLOADED);
     share->count++;
     w->count++;
+    check(share->count <= w->most_of_one);
+    waits_check(w);
     *ret = share;
     return ERR_OK;
 }
 
 void waits_leave(struct waits *w, struct waits_share *share)
 {
+    waits_check(w);
+    check(share->count > 0 && map_get(&w->shares, share->key_id) == share);
     w->count--;
     if (--share->count > 0) return;
     (void)map_remove(&w->shares, share->key_id);

@@ -171,14 +171,15 @@ static struct call minting(struct scene *s, uint64_t lives_ms)
 
 static enum err outcome_of(struct scene *s, enum call_kind kind)
 {
-    struct call c = kind == CALL_MINT ? minting(s, 60000) : suspension(s, "bot", 0);
-    c.kind = kind;
+    struct call *c = arena_new(&s->arena, struct call); /* a queue may keep it */
+    *c = kind == CALL_MINT ? minting(s, 60000) : suspension(s, "bot", 0);
+    c->kind = kind;
     /* of what nobody has */
     if (kind != CALL_SUSPEND && kind != CALL_RESUME && kind != CALL_MINT)
-        memset(&c.review, 0, sizeof c.review);
-    (void)owner_call(s->w, &c);
-    assert_true(c.answered);
-    return c.err;
+        memset(&c->review, 0, sizeof c->review);
+    (void)owner_call(s->w, c);
+    assert_true(c->answered);
+    return c->err;
 }
 
 static void on_a_full_disk_who_closes_something_is_served_alone(void **state)
