@@ -50,7 +50,7 @@ static bool input_move(struct http_connection *c, size_t capacity)
 static size_t input_capacity_max(const struct http_connection *c)
 {
     if (c->stage != STAGE_BODY) return SCRATCH_BYTES;
-    if (!c->chunked) return c->head_size + (size_t)c->length;
+    if (c->framing != FRAMING_CHUNKED) return c->head_size + (size_t)c->length;
     return c->head_size + (size_t)c->body_max + LIMIT_HEAD_BYTES;
 }
 
@@ -93,7 +93,8 @@ static void input_consume(struct http_connection *c, size_t size)
     c->chunk = (struct chunk_decoder){0};
     c->head_size = 0;
     c->decoded = 0;
-    c->recalled = c->announced = c->skipped_blank_line = c->admitted = false;
+    c->recalled = c->skipped_blank_line = false;
+    c->sender = SENDER_NOT_ASKED;
     c->phase_restart = true;
 }
 
@@ -101,7 +102,7 @@ static void input_consume(struct http_connection *c, size_t size)
 
 static void connection_break(struct http_connection *c)
 {
-    c->broken = true;
+    c->peer = PEER_BROKEN;
     server_queue_work(c);
 }
 
@@ -119,7 +120,7 @@ static ssize_t get_bytes(struct http_connection *c, char *to, size_t size)
 
 void connection_send(struct http_connection *c)
 {
-    if (c->broken) return;
+    if (c->peer == PEER_BROKEN) return;
     c->write_blocked = false;
     size_t open;
     while ((open = output_open(&c->out)) > 0) {
@@ -189,7 +190,7 @@ static bool put_reply(struct http_connection *c, const struct http_reply *r, boo
         put_nothing(c);
         return false;
     }
-    enum persistence persistence = last ? PERSIST_NOT : c->http_1_0 ? PERSIST_SAID : PERSIST;
+    enum persistence persistence = last ? PERSIST_NOT : c->persistence;
     char *end = reply_write(r, c->head_only, persistence, server_date(s), to);
     output_wrote(&c->out, (size_t)(end - to));
     return true;
@@ -199,7 +200,7 @@ void connection_reply(struct http_connection *c, const struct http_reply *r)
 {
     struct http_server *s = c->server;
     check(c->stage == STAGE_HAND || c->stage == STAGE_DEFERRED);
-    bool last = r->close || c->close_after || !c->keep_alive || s->draining;
+    bool last = r->close || c->linger || c->persistence == PERSIST_NOT || s->draining;
     if (output_wait(&c->out, r->barrier, s->reached)) {
         if (!link_is_on(&c->barrier_link)) server_barrier(c);
     } else {
@@ -208,15 +209,15 @@ void connection_reply(struct http_connection *c, const struct http_reply *r)
     }
     if (!put_reply(c, r, last)) last = c->linger = true;
     c->stage = last ? STAGE_CLOSING : STAGE_HEAD;
-    if (c->close_after) c->linger = true;
 }
 
 /* -- requests ---------------------------------------------------------------------------- */
 
-static void hand_begin(struct http_connection *c, bool close_after)
+/* `linger`: its body has not arrived. */
+static void hand_begin(struct http_connection *c, bool linger)
 {
     c->stage = STAGE_HAND;
-    c->close_after = close_after;
+    c->linger = linger;
     c->server->waiting++;
 }
 
@@ -257,7 +258,7 @@ static bool refuse_plainly(struct http_connection *c, enum err err)
  * and can be skipped. */
 static void refuse_head(struct http_connection *c, const struct fault *f)
 {
-    bool whole = c->framed && !c->chunked && input_size(c) - c->head_size >= c->length;
+    bool whole = c->framing == FRAMING_LENGTH && input_size(c) - c->head_size >= c->length;
     refuse(c, f, whole ? c->head_size + (size_t)c->length : 0);
 }
 
@@ -346,7 +347,7 @@ static bool understand_again(struct http_connection *c)
 static void announce(struct http_connection *c)
 {
     struct http_server *s = c->server;
-    c->announced = true;
+    c->sender = SENDER_STRANGER;
     if (s->service.admit != NULL) {
         if (!understand_again(c)) return;
         hand_begin(c, true);
@@ -358,7 +359,7 @@ static void announce(struct http_connection *c)
         }
         s->waiting--;
         c->stage = STAGE_BODY;
-        c->admitted = admitted;
+        if (admitted) c->sender = SENDER_ADMITTED;
     }
     if (c->expects_continue && input_size(c) == c->head_size) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -378,14 +379,14 @@ static bool holds_too_much(const struct http_connection *c)
 {
     const struct http_server *s = c->server;
     size_t most = s->limits.held_bytes / 2;
-    if (c->admitted || most == 0 || input_size(c) <= POOL_BYTES) return false;
+    if (c->sender == SENDER_ADMITTED || most == 0 || input_size(c) <= POOL_BYTES) return false;
     return s->pool.large_bytes + (input_is_scratch(c) ? input_size(c) : 0) > most;
 }
 
 /* The body is incomplete. */
 static bool await_body(struct http_connection *c)
 {
-    if (!c->announced) announce(c);
+    if (c->sender == SENDER_NOT_ASKED) announce(c);
     if (c->stage == STAGE_BODY && holds_too_much(c)) return refuse_plainly(c, ERR_OVERLOADED);
     return false;
 }
@@ -395,7 +396,7 @@ static bool hand_over(struct http_connection *c, struct str body, size_t whole)
     struct http_server *s = c->server;
     struct fault f;
     if (!understand_again(c)) return false;
-    if (c->chunked && body.size > 0 && request_judge_type(c, &f) != ERR_OK) {
+    if (c->framing == FRAMING_CHUNKED && body.size > 0 && request_judge_type(c, &f) != ERR_OK) {
         refuse(c, &f, whole);
         return true;
     }
@@ -424,7 +425,7 @@ static bool take_chunks(struct http_connection *c)
 
 static bool take_body(struct http_connection *c)
 {
-    if (c->chunked) return take_chunks(c);
+    if (c->framing == FRAMING_CHUNKED) return take_chunks(c);
     if (input_size(c) - c->head_size < c->length) return await_body(c);
     const char *body = c->in.bytes + c->in.from + c->head_size;
     return hand_over(c, str_of(body, (size_t)c->length), c->head_size + (size_t)c->length);
@@ -438,7 +439,7 @@ static bool may_begin(const struct http_connection *c)
 
 static void hold_back(struct http_connection *c)
 {
-    c->paused = true;
+    c->progress = PROGRESS_PAUSED;
     if (!link_is_on(&c->work_link)) list_append(&c->server->held_back, &c->work_link);
 }
 
@@ -450,14 +451,14 @@ static bool is_receiving(const struct http_connection *c)
 /* Begins every request that is complete and may be begun. */
 static void advance(struct http_connection *c)
 {
-    c->blocked = false;
+    c->progress = PROGRESS_FREE;
     if (c->starved && is_receiving(c) && may_begin(c)) {
         c->starved = false;
         (void)refuse_plainly(c, ERR_OVERLOADED);
     }
-    while (is_receiving(c) && input_size(c) > 0 && !c->broken) {
+    while (is_receiving(c) && input_size(c) > 0 && c->peer != PEER_BROKEN) {
         if (!may_begin(c)) {
-            c->blocked = true;
+            c->progress = PROGRESS_BLOCKED;
             if (c->server->held) hold_back(c);
             break;
         }
@@ -473,8 +474,10 @@ static void watch(struct http_connection *c)
     int events = 0;
     /* Behind a request that is not answered yet, or may not be begun, the client may fill one
      * more buffer. */
-    bool room = input_size(c) < POOL_BYTES || (c->stage == STAGE_BODY && !c->blocked);
-    if (!c->ended && !c->paused && c->stage != STAGE_CLOSING && room) events |= LOOP_READ;
+    bool room =
+        input_size(c) < POOL_BYTES || (c->stage == STAGE_BODY && c->progress == PROGRESS_FREE);
+    if (c->peer == PEER_OPEN && c->progress != PROGRESS_PAUSED && c->stage != STAGE_CLOSING && room)
+        events |= LOOP_READ;
     if (c->write_blocked) events |= LOOP_WRITE;
     loop_fd_change(c->server->loop, &c->watch, events);
     /* the socket does not become ready for bytes that TLS has read already */
@@ -485,8 +488,9 @@ static enum phase phase_of(const struct http_connection *c)
 {
     if (c->stage == STAGE_LINGER) return PHASE_LINGER;
     if (c->write_blocked) return PHASE_WRITE;
-    if (c->blocked) return PHASE_NONE;
-    if (c->stage == STAGE_BODY) return c->admitted ? PHASE_BODY : PHASE_STRANGERS_BODY;
+    if (c->progress != PROGRESS_FREE) return PHASE_NONE;
+    if (c->stage == STAGE_BODY)
+        return c->sender == SENDER_ADMITTED ? PHASE_BODY : PHASE_STRANGERS_BODY;
     if (c->stage != STAGE_HEAD) return PHASE_NONE;
     if (input_size(c) > 0) return PHASE_HEAD;
     return output_pending(&c->out) > 0 ? PHASE_NONE : PHASE_IDLE;
@@ -517,8 +521,9 @@ static bool is_hung_up(const struct http_connection *c)
 
 static void find_out_ended(struct http_connection *c)
 {
-    if ((c->stage == STAGE_DEFERRED || c->stage == STAGE_PARKED) && is_hung_up(c)) c->broken = true;
-    if (is_receiving(c) && !c->blocked) {
+    if ((c->stage == STAGE_DEFERRED || c->stage == STAGE_PARKED) && is_hung_up(c))
+        c->peer = PEER_BROKEN;
+    if (is_receiving(c) && c->progress == PROGRESS_FREE) {
         c->stage = STAGE_CLOSING;
         connection_drop_input(c);
     }
@@ -526,17 +531,16 @@ static void find_out_ended(struct http_connection *c)
 
 void connection_turn(struct http_connection *c)
 {
-    c->paused = false;
     link_remove(&c->arrived_link);
     do {
         advance(c);
         connection_send(c);
-    } while (c->blocked && may_begin(c) && !c->broken);
-    if (c->ended) find_out_ended(c);
+    } while (c->progress != PROGRESS_FREE && may_begin(c) && c->peer != PEER_BROKEN);
+    if (c->peer == PEER_ENDED) find_out_ended(c);
 
     bool drained = c->server->draining && c->stage == STAGE_HEAD && input_size(c) == 0;
     bool done = output_pending(&c->out) == 0 && (drained || c->stage == STAGE_CLOSING);
-    if (c->broken || (done && (c->ended || !c->linger))) {
+    if (c->peer == PEER_BROKEN || (done && (c->peer == PEER_ENDED || !c->linger))) {
         connection_free(c);
         return;
     }
@@ -559,7 +563,8 @@ void connection_turn(struct http_connection *c)
 
 void connection_eased(struct http_connection *c)
 {
-    if (c->broken || c->blocked || c->ended || c->stage == STAGE_CLOSING || c->server->draining)
+    if (c->peer != PEER_OPEN || c->progress != PROGRESS_FREE || c->stage == STAGE_CLOSING ||
+        c->server->draining)
         server_queue_work(c);
     else if (is_receiving(c))
         settle(c);
@@ -579,7 +584,7 @@ static void receive(struct http_connection *c)
 {
     if (!input_prepare(c)) {
         c->starved = is_receiving(c) && may_begin(c);
-        c->broken = !c->starved;
+        if (!c->starved) c->peer = PEER_BROKEN;
         return;
     }
     struct input *in = &c->in;
@@ -587,10 +592,11 @@ static void receive(struct http_connection *c)
     if (got > 0) {
         in->to += (size_t)got;
         if (in->used < in->to) in->used = in->to;
-    } else if (got == 0)
-        c->ended = true;
-    else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-        c->broken = true;
+    } else if (got == 0) {
+        if (c->peer == PEER_OPEN) c->peer = PEER_ENDED;
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+        c->peer = PEER_BROKEN;
+    }
 }
 
 void connections_arrived(void *server)
@@ -624,8 +630,7 @@ void connection_ready(struct loop_fd *w, int events)
         return;
     }
     if ((events & LOOP_READ) && c->server->held) {
-        c->blocked = true; /* the input came in time and has yet to be read: no clock runs */
-        hold_back(c);
+        hold_back(c); /* the input came in time and has yet to be read: no clock runs */
         settle(c);
         events &= ~LOOP_READ;
         if (events == 0) return;
@@ -642,8 +647,8 @@ void connection_ready(struct loop_fd *w, int events)
 
 void connection_work(struct http_connection *c)
 {
-    bool more =
-        c->tls != NULL && !c->broken && (c->watch.events & LOOP_READ) && tls_has_more(c->tls);
+    bool more = c->tls != NULL && c->peer != PEER_BROKEN && (c->watch.events & LOOP_READ) &&
+                tls_has_more(c->tls);
     if (more)
         connection_ready(&c->watch, LOOP_READ);
     else

@@ -58,6 +58,29 @@ enum {
     SMALL_REPLY_BYTES = OUT_PAUSE_BYTES,              /* what every connection may have */
 };
 
+/* What is left of the client's side; the later ones are final. */
+enum peer {
+    PEER_OPEN,
+    PEER_ENDED,  /* the client has closed it */
+    PEER_BROKEN, /* reset, or out of memory: the connection is to be freed */
+};
+
+/* Whether the input may be read, and a request in it begun. */
+enum progress {
+    PROGRESS_FREE,
+    PROGRESS_BLOCKED, /* a request may be ready, but not begun: output, barriers or hold */
+    PROGRESS_PAUSED,  /* and nothing is read while the server is held */
+};
+
+enum framing {
+    FRAMING_UNKNOWN,
+    FRAMING_LENGTH, /* head_size and length are valid */
+    FRAMING_CHUNKED
+};
+
+/* The sender of a body that is on its way, as the service has identified it. */
+enum sender { SENDER_NOT_ASKED, SENDER_STRANGER, SENDER_ADMITTED };
+
 enum secure {
     SECURE_NOT, /* the zero value: no TLS */
     SECURE_NEW,
@@ -80,13 +103,11 @@ struct http_connection {
     struct client_address client;
 
     enum stage stage;
-    bool ended;               /* the client has closed its side */
-    bool broken;              /* reset, or out of memory: to be freed */
+    enum peer peer;
+    enum progress progress;
     bool starved;             /* no memory for its input: the request is to be refused */
-    bool blocked;             /* a request may be ready, but not begun: output, barriers or hold */
-    bool paused;              /* not read while the server is held */
     bool write_blocked;       /* the socket took less than was offered */
-    bool linger;              /* there may be unread bytes when we close */
+    bool linger;              /* its reply is the last one, and bytes may be unread when we close */
     bool awaits_proxy_header; /* before its first request */
 
     enum secure secure;
@@ -101,11 +122,10 @@ struct http_connection {
     uint64_t length; /* Content-Length */
     size_t decoded;  /* bytes of a chunked body, right after the head */
     struct chunk_decoder chunk;
-    bool framed; /* head_size, chunked and length are valid */
-    bool chunked, expects_continue, announced, skipped_blank_line;
-    bool admitted; /* the service has identified the sender of the body */
-    bool head_only, keep_alive, http_1_0;
-    bool close_after; /* refused before its body was read */
+    enum framing framing;
+    enum sender sender;
+    enum persistence persistence; /* what the client asks for; NOT before the head is read */
+    bool expects_continue, skipped_blank_line, head_only;
 
     struct input in;
     struct output out;

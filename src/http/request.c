@@ -99,9 +99,10 @@ static enum err judge_parameters(struct http_server *s, const struct http_exchan
     return ERR_OK;
 }
 
-static enum err judge_body(struct http_connection *c, struct str expect, struct fault *f)
+static enum err judge_body(struct http_connection *c, struct str expect, bool is_http_1_0,
+                           struct fault *f)
 {
-    if (!str_is_absent(expect) && !c->http_1_0) {
+    if (!str_is_absent(expect) && !is_http_1_0) {
         if (!str_equal_ignoring_case(expect, STR("100-continue")))
             return fault_plain(f, ERR_EXPECTATION_FAILED);
         c->expects_continue = true;
@@ -129,8 +130,9 @@ static void exchange_begin(struct http_connection *c)
                                          .client = c->client,
                                          .arena = s->arena,
                                          .connection = c};
-    c->head_only = c->keep_alive = c->http_1_0 = false;
-    c->framed = c->chunked = c->expects_continue = false;
+    c->head_only = c->expects_continue = false;
+    c->persistence = PERSIST_NOT;
+    c->framing = FRAMING_UNKNOWN;
     c->length = 0;
     c->body_max = LIMIT_BODY_BYTES;
 }
@@ -161,13 +163,12 @@ static enum err recall(struct http_connection *c, struct fault *f)
     s->exchange.arena = s->arena;
     s->exchange.connection = c;
     c->head_only = m->exchange.method == HTTP_HEAD;
-    c->keep_alive = c->framed = true;
-    c->http_1_0 = m->http_1_0;
-    c->chunked = m->chunked;
+    c->persistence = m->http_1_0 ? PERSIST_SAID : PERSIST;
+    c->framing = m->chunked ? FRAMING_CHUNKED : FRAMING_LENGTH;
     c->expects_continue = false;
     c->length = m->length;
     set_body_max(c);
-    return judge_body(c, m->expect, f);
+    return judge_body(c, m->expect, m->http_1_0, f);
 }
 
 /* Not if a view points elsewhere: at a path that had to be decoded, or that the target did not
@@ -195,8 +196,8 @@ static void remember(struct http_connection *c)
                                     .expect = h->expect,
                                     .length = h->length,
                                     .chunked = h->chunked,
-                                    .http_1_0 = c->http_1_0};
-    if (!c->keep_alive || !is_memorable(&s->exchange)) return;
+                                    .http_1_0 = h->minor == 0};
+    if (c->persistence == PERSIST_NOT || !is_memorable(&s->exchange)) return;
     const char *bytes = c->in.bytes + c->in.from;
     c->recalled = memo_take(&c->memo, bytes, c->head_size, &meaning);
     if (c->recalled) s->exchange.kept = memo_meaning(c->memo)->exchange.kept;
@@ -219,8 +220,7 @@ static enum err read_anew(struct http_connection *c, struct fault *f)
     c->head_only = x->method == HTTP_HEAD;
     if (err != ERR_OK) return err;
 
-    c->keep_alive = h->keep_alive;
-    c->http_1_0 = h->minor == 0;
+    c->persistence = !h->keep_alive ? PERSIST_NOT : h->minor == 0 ? PERSIST_SAID : PERSIST;
     if (x->target.size > LIMIT_TARGET_BYTES)
         return fault_set(f, ERR_TARGET_TOO_LONG, "", "the request target is over %d bytes",
                          LIMIT_TARGET_BYTES);
@@ -229,8 +229,7 @@ static enum err read_anew(struct http_connection *c, struct fault *f)
 
     /* From here on the end of the request is known: if all of it has arrived, the connection
      * stays open. */
-    c->framed = true;
-    c->chunked = h->chunked;
+    c->framing = h->chunked ? FRAMING_CHUNKED : FRAMING_LENGTH;
     c->length = h->length;
     err = client_address_forwarded(s->limits.proxies, x->headers, x->header_count, &x->client, f);
     if (err != ERR_OK) return err;
@@ -238,7 +237,7 @@ static enum err read_anew(struct http_connection *c, struct fault *f)
     if (err != ERR_OK) return err;
     set_body_max(c);
     err = judge_parameters(s, x, f);
-    return err == ERR_OK ? judge_body(c, h->expect, f) : err;
+    return err == ERR_OK ? judge_body(c, h->expect, h->minor == 0, f) : err;
 }
 
 enum err request_understand(struct http_connection *c, struct fault *f)

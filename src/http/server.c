@@ -364,7 +364,7 @@ static struct http_connection *connection_of(const struct http_server *s, struct
 bool http_token_alive(const struct http_server *s, struct http_token token)
 {
     const struct http_connection *c = connection_of(s, token);
-    return c != NULL && !c->broken;
+    return c != NULL && c->peer != PEER_BROKEN;
 }
 
 /* A broken connection is freed in its next turn. Until then `gone` can still be set, so that the
@@ -381,7 +381,7 @@ bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)
 struct http_token http_park(struct http_exchange *x)
 {
     struct http_connection *c = x->connection;
-    check(c->stage == STAGE_HAND && !c->chunked);
+    check(c->stage == STAGE_HAND && c->framing == FRAMING_LENGTH);
     c->stage = STAGE_PARKED;
     c->generation++;
     return (struct http_token){.place = c->place, .generation = c->generation};
@@ -391,7 +391,8 @@ void http_unpark(struct http_server *s, struct http_token token)
 {
     if (token.place >= s->slots_used) return;
     struct http_connection *c = s->slots[token.place];
-    if (c->generation != token.generation || c->stage != STAGE_PARKED || c->broken) return;
+    if (c->generation != token.generation || c->stage != STAGE_PARKED || c->peer == PEER_BROKEN)
+        return;
     c->stage = STAGE_BODY; /* with the whole body */
     s->waiting--;
     server_queue_work(c);
@@ -403,7 +404,8 @@ bool http_resume(struct http_server *s, struct http_token token, const struct ht
     struct http_connection *c = s->slots[token.place];
     connection_reply(c, reply);
     connection_send(c);
-    if (input_size(c) > 0) c->blocked = true; /* pipelined requests behind it: in the next turn */
+    if (input_size(c) > 0 && c->progress == PROGRESS_FREE)
+        c->progress = PROGRESS_BLOCKED; /* pipelined requests behind it: in the next turn */
     connection_eased(c);
     return true;
 }
