@@ -39,6 +39,9 @@ enum {
 
 static const struct backoff retries = {.first_ms = 100, .most_ms = 5000};
 
+/* The replay thread sets ENDED, and this thread the others. */
+enum replay_state { REPLAY_NONE, REPLAY_RUNS, REPLAY_ENDED };
+
 struct state_follower {
     struct journal *journal;
     struct disk *disk;
@@ -69,8 +72,8 @@ struct state_follower {
     /* The replay thread's: filled before it starts, read after it ended. */
     struct {
         pthread_t thread;
-        bool running, give;
-        _Atomic bool ended;
+        _Atomic enum replay_state state;
+        bool give;
         enum err err;
         struct fault fault;
         struct replay *replay;
@@ -89,6 +92,12 @@ struct state_follower {
 };
 
 static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
+
+/* Until replay_end() has taken what it made. */
+static bool replay_is_under_way(const struct state_follower *k)
+{
+    return atomic_load(&k->replaying.state) != REPLAY_NONE;
+}
 
 /* ---- status ---- */
 
@@ -214,7 +223,7 @@ static void *replay_thread(void *context)
         k->replaying.replay = replay;
     else
         replay_destroy(replay);
-    atomic_store(&k->replaying.ended, true);
+    atomic_store(&k->replaying.state, REPLAY_ENDED);
     wakeup_send(&k->wakeup);
     return NULL;
 }
@@ -237,19 +246,18 @@ static void replay_begin(struct state_follower *k)
 {
     struct journal_totals totals;
     journal_totals(k->journal, &totals);
-    k->replaying.running = true;
     k->replaying.give = k->mirror != NULL && (mirror_state(k->mirror) == MIRROR_REPAIRING ||
                                               mirror_state(k->mirror) == MIRROR_FOLLOWING);
     k->replaying.bytes_begun = totals.bytes;
     k->replaying.begun_ms = monotonic_ms();
     k->replaying.fault = (struct fault){.err = ERR_OK};
     k->replaying.position = 0;
-    atomic_store(&k->replaying.ended, false);
+    atomic_store(&k->replaying.state, REPLAY_RUNS);
     replay_destroy(k->replay);
     k->replay = NULL;
     int number = pthread_create(&k->replaying.thread, NULL, replay_thread, k);
     if (number == 0) return;
-    k->replaying.running = false;
+    atomic_store(&k->replaying.state, REPLAY_NONE);
     k->replaying.err = fault_set(&k->replaying.fault, ERR_FULL, "",
                                  "its thread cannot be started: %s", strerror(number));
     replay_failed(k);
@@ -258,9 +266,9 @@ static void replay_begin(struct state_follower *k)
 /* What the replay thread made becomes ours. */
 static void replay_end(struct state_follower *k)
 {
-    if (!k->replaying.running || !atomic_load(&k->replaying.ended)) return;
+    if (atomic_load(&k->replaying.state) != REPLAY_ENDED) return;
     check(pthread_join(k->replaying.thread, NULL) == 0);
-    k->replaying.running = false;
+    atomic_store(&k->replaying.state, REPLAY_NONE);
     k->wants_replay = false;
     if (k->replaying.err != ERR_OK) {
         replay_failed(k);
@@ -319,7 +327,7 @@ static bool snapshot_is_due(const struct state_follower *k)
 static void give_way(struct state_follower *k)
 {
     uint64_t position = k->status.snapshot_position;
-    if (!journal_is_full(k->journal) || k->replaying.running || position == 0 ||
+    if (!journal_is_full(k->journal) || replay_is_under_way(k) || position == 0 ||
         journal_durable_seq(k->journal) > position)
         return;
     journal_hold(k->journal, position - 1);
@@ -330,7 +338,7 @@ static void begin_replay_if_due(struct state_follower *k)
     give_way(k);
     journal_leave(k->journal, snapshot_needs(k->last_bytes, journal_behind(k)));
     bool retry = !k->status.snapshot_fails || monotonic_ms() >= k->snapshot_due_ms;
-    if (!k->replaying.running && (snapshot_is_due(k) || (k->wants_replay && retry)))
+    if (!replay_is_under_way(k) && (snapshot_is_due(k) || (k->wants_replay && retry)))
         replay_begin(k);
 }
 
@@ -551,9 +559,10 @@ static void drain_mirror(struct state_follower *k)
 
 static void await_replay(struct state_follower *k)
 {
-    while (k->replaying.running) {
+    while (replay_is_under_way(k)) {
         if (is_time_up(k)) atomic_store(&k->given_up, true);
-        if (!atomic_load(&k->replaying.ended)) loop_turn(k->loop, true); /* its end rings */
+        if (atomic_load(&k->replaying.state) == REPLAY_RUNS)
+            loop_turn(k->loop, true); /* its end rings */
         replay_end(k);
     }
 }

@@ -334,7 +334,8 @@ static bool variables_complete(struct evaluation *b, const struct cel_program *p
 bool condition_has_two_answers(struct evaluation *b, const struct condition *c)
 {
     return c->folds && b->request->kind == SUBJECT_USER &&
-           cel_program_reads(c->program, CEL_ROLES) && roles_find(b) && b->roles_differ;
+           cel_program_reads(c->program, CEL_ROLES) && roles_find(b) &&
+           b->user_roles == USER_ROLES_FOLDED;
 }
 
 static enum condition_result holds_as(struct evaluation *b, const struct condition *c, bool folds,

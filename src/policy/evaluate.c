@@ -205,8 +205,9 @@ static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_
 static void outcome_reviewers(struct evaluation *b, struct policy_outcome *o)
 {
     struct numbers only = {.list = &b->reviewer, .count = 1};
-    if (b->several_reviewers) evaluation_collect_reviewers(b);
-    const struct numbers *rules = b->several_reviewers ? &b->reviewers : &only;
+    const bool are_several = b->reviewers_state == REVIEWERS_SEVERAL;
+    if (are_several) evaluation_collect_reviewers(b);
+    const struct numbers *rules = are_several ? &b->reviewers : &only;
     if (b->approved.count > 0) {
         for (uint32_t i = 0; i < rules->count; i++) numbers_add(b, &b->approved, rules->list[i]);
         numbers_sort(&b->approved);

@@ -43,11 +43,11 @@ void numbers_sort(struct numbers *n)
 
 static void reviewer_note(struct evaluation *b, uint32_t number)
 {
-    if (b->collecting) {
+    if (b->reviewers_state == REVIEWERS_COLLECTING) {
         numbers_add(b, &b->reviewers, number);
         return;
     }
-    b->several_reviewers |= b->reviewer != NO_RULE && b->reviewer != number;
+    if (b->reviewer != NO_RULE && b->reviewer != number) b->reviewers_state = REVIEWERS_SEVERAL;
     b->reviewer = number;
 }
 
@@ -103,7 +103,8 @@ static bool holds(struct evaluation *b, uint32_t number, const struct set_rule *
                                        ? unknown_holds(b, r->rule)
                                        : condition_holds(b, r->rule->when, NULL);
     if (result != CONDITION_FAILED) return result == CONDITION_TRUE;
-    if (r->decision != VERDICT_ALLOW && !b->collecting) numbers_add(b, &b->broken, number);
+    if (r->decision != VERDICT_ALLOW && b->reviewers_state != REVIEWERS_COLLECTING)
+        numbers_add(b, &b->broken, number);
     if (r->decision == VERDICT_ALLOW && number < b->skipped) b->skipped = number;
     if (r->decision == VERDICT_COMPUTE) vote(b, number, false, VERDICT_DENY);
     return r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
@@ -338,17 +339,17 @@ void evaluation_take_votes(struct evaluation *b)
 {
     for (size_t v = 0; v < 4; v++) b->votes.first[v] = NO_VOTE;
     b->reviewer = b->skipped = NO_RULE;
-    b->several_reviewers = false;
+    b->reviewers_state = REVIEWERS_ONE_AT_MOST;
     consider_all(b);
     evaluation_check(b);
 }
 
 void evaluation_collect_reviewers(struct evaluation *b)
 {
-    check(b->several_reviewers && !b->collecting);
-    b->collecting = true;
+    check(b->reviewers_state == REVIEWERS_SEVERAL);
+    b->reviewers_state = REVIEWERS_COLLECTING;
     consider_all(b);
-    b->collecting = false;
+    b->reviewers_state = REVIEWERS_SEVERAL;
     numbers_sort(&b->reviewers);
     evaluation_check(b);
 }

@@ -30,6 +30,12 @@ enum {
     RULE_COST = 20
 }; /* the cost of a rule that is met, in the unit of conditions, without its condition */
 
+/* How many rules have voted human_review, and whether the rules run once more to collect them. */
+enum reviewers { REVIEWERS_ONE_AT_MOST, REVIEWERS_SEVERAL, REVIEWERS_COLLECTING };
+
+/* The user's roles, found at the first use. FOLDED: there are more of them ignoring case. */
+enum user_roles { USER_ROLES_UNKNOWN, USER_ROLES_EXACT, USER_ROLES_FOLDED };
+
 struct evaluation {
     const struct policy_set *set;
     const struct rule_index *indexes[2]; /* whose rules vote; NULL: no more */
@@ -50,8 +56,7 @@ struct evaluation {
     struct tally votes;
 
     uint32_t reviewer; /* the rule that voted human_review, or NO_RULE */
-    bool several_reviewers;
-    bool collecting;
+    enum reviewers reviewers_state;
     uint32_t skipped; /* the first rule that would allow, but its condition failed, or NO_RULE */
     struct numbers reviewers; /* collected in a second pass, if there are several */
     struct numbers approved;  /* with a vote or a limit that a person has let through */
@@ -69,8 +74,7 @@ struct evaluation {
     uint32_t seen_count, seen_mask, seen_space[SEEN_INLINE];
     unsigned trace_runs; /* steps that an explanation may still use */
 
-    bool roles_ready;  /* the user's roles, found at the first use */
-    bool roles_differ; /* more of them ignoring case */
+    enum user_roles user_roles;
     bool *roles_exact, *roles_folding;
     uint32_t *roles; /* numbers of those in roles_folding */
     size_t role_count;

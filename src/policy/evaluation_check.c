@@ -17,7 +17,7 @@ void evaluation_check(const struct evaluation *b)
     check(b->seen == NULL || b->seen_count <= b->seen_mask); /* a search ends at a free place */
     check(b->role_count <= b->set->role_count);
     check(b->reviewer == NO_RULE || b->reviewer < b->set->rule_count || b->seen == NULL);
-    check(!b->several_reviewers || b->reviewer != NO_RULE);
+    check(b->reviewers_state == REVIEWERS_ONE_AT_MOST || b->reviewer != NO_RULE);
     numbers_check(&b->reviewers);
     numbers_check(&b->approved);
     numbers_check(&b->limited);

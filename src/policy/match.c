@@ -45,7 +45,7 @@ static void member_visit(void *context, const uint32_t *values, size_t count)
 /* A person who matches exactly also matches ignoring case, so the folding roles include the exact. */
 bool roles_find(struct evaluation *b)
 {
-    if (b->roles_ready) return true;
+    if (b->user_roles != USER_ROLES_UNKNOWN) return true;
     size_t count = b->set->role_count + 1;
     b->roles_exact = arena_array(b->arena, bool, count);
     b->roles_folding = arena_array(b->arena, bool, count);
@@ -55,9 +55,10 @@ bool roles_find(struct evaluation *b)
         return false;
     }
     index_lookup(b->set->member_index, b->subject, member_visit, b);
-    for (size_t i = 0; i < b->role_count; i++) b->roles_differ |= !b->roles_exact[b->roles[i]];
+    bool differ = false;
+    for (size_t i = 0; i < b->role_count; i++) differ |= !b->roles_exact[b->roles[i]];
     check(b->role_count <= b->set->role_count);
-    b->roles_ready = true;
+    b->user_roles = differ ? USER_ROLES_FOLDED : USER_ROLES_EXACT;
     return true;
 }
 
