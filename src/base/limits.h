@@ -19,8 +19,12 @@ enum {
     LIMIT_TARGET_BYTES = 4 << 10, /* path and query */
     LIMIT_JSON_DEPTH = 32,        /* recursion stays in a few KiB of stack */
     LIMIT_ID_CHARACTERS = 256,    /* ids and names */
-    /* Steps of a document's tests together, and of finding which rules they meet: ten times the
-     * budget of one decision, some 60 ms and at worst 400. */
+    /* Steps of the conditions of one decision, about a millisecond of its reactor; and the most that
+     * the option policy.steps gives them, some 20. */
+    LIMIT_POLICY_STEPS = 100000,
+    LIMIT_POLICY_STEPS_MOST = 2000000,
+    /* Steps of a document's tests together, and of finding which rules they meet: some 60 ms and at
+     * worst 400. */
     LIMIT_POLICY_TESTS_STEPS = 20000000,
     LIMIT_TOOL_CHARACTERS = 128,
     LIMIT_TRACE_ID_BYTES = 128,
@@ -31,6 +35,11 @@ enum {
     LIMIT_WAIT_SECONDS = 60,      /* proxies end connections that are silent for longer */
     LIMIT_LIMITS_PER_REQUEST =
         64, /* each may be a call to another reactor, and a line in the record */
+    /* Explanations, dry runs and large lists that wait for their thread, or run on it: of one tenant,
+     * and of all. Each has the memory of a request, and at most a fifth of a second of work. */
+    LIMIT_OFFLOADED_OF_TENANT = 8,
+    LIMIT_OFFLOADED = 64,
+    LIMIT_OFFLOAD_WAIT_SECONDS = 10, /* for the thread: clients have other things to do */
     LIMIT_PAGE_DEFAULT = 20,
     LIMIT_PAGE = 500,
     LIMIT_TRACE_EVENTS = 500, /* in one answer about a trace */

@@ -39,8 +39,9 @@ struct checked {
     const char *file;
     struct policy_problem *errors, *warnings;
     size_t error_count, warning_count, more_errors, more_warnings, rules;
-    struct policy_roles *roles; /* NULL: the file is no document */
-    bool is_loaded;             /* the document is valid and its tests passed */
+    struct policy_test_result dearest; /* of its tests; steps 0: none has a condition */
+    struct policy_roles *roles;        /* NULL: the file is no document */
+    bool is_loaded;                    /* the document is valid and its tests passed */
 };
 
 struct checking {
@@ -94,6 +95,28 @@ static void check_name(struct checking *k, struct checked *f)
     keep(k, &f->warnings, &f->warning_count, &p, 1);
 }
 
+static void take_dearest(void *context, const struct policy_test_result *r)
+{
+    struct policy_test_result *dearest = context;
+    if (r->steps > dearest->steps) *dearest = *r;
+}
+
+/* An engine denies what costs more. */
+static void check_costs(struct checking *k, struct checked *f, const struct policy_document *d)
+{
+    struct policy_problem p = {0};
+    policy_document_tests(d, take_dearest, &f->dearest);
+    if (f->dearest.steps <= POLICY_STEPS_DEFAULT) return;
+    p.line = f->dearest.line;
+    p.column = f->dearest.column;
+    snprintf(p.path, sizeof p.path, "tests[%zu]", f->dearest.index);
+    snprintf(p.message, sizeof p.message,
+             "its conditions cost %llu steps, and an engine denies what costs more than %d, unless "
+             "its option policy.steps is higher",
+             (unsigned long long)f->dearest.steps, POLICY_STEPS_DEFAULT);
+    keep(k, &f->warnings, &f->warning_count, &p, 1);
+}
+
 static void check_document(struct checking *k, struct checked *f, const struct policy_document *d)
 {
     struct policy_problems problems;
@@ -102,6 +125,7 @@ static void check_document(struct checking *k, struct checked *f, const struct p
     keep_errors(k, f, &problems);
     policy_lint(d, &problems);
     keep_warnings(k, f, &problems);
+    check_costs(k, f, d);
     f->rules = policy_document_rules(d);
     f->roles = policy_roles_create(d);
     k->full |= f->roles == NULL;
@@ -169,9 +193,13 @@ static void tell_file(struct checking *k, struct buf *json, const struct checked
     put_problems(c, json, f->file, k->is_strict ? "error" : "warning", f->warnings,
                  f->warning_count, f->more_warnings);
     if (refused > 0 && *code == DONE) *code = REFUSED;
-    if (!c->json && f->is_loaded && refused == 0)
-        fprintf(c->out, "%.*s: valid, %zu rule%s\n", STR_FORMAT(policy_file_shown(c, f->file)),
-                f->rules, f->rules == 1 ? "" : "s");
+    if (c->json || !f->is_loaded || refused > 0) return;
+    fprintf(c->out, "%.*s: valid, %zu rule%s", STR_FORMAT(policy_file_shown(c, f->file)), f->rules,
+            f->rules == 1 ? "" : "s");
+    if (f->dearest.steps > 0)
+        fprintf(c->out, "; its costliest test (line %u) takes %llu of %d steps", f->dearest.line,
+                (unsigned long long)f->dearest.steps, POLICY_STEPS_DEFAULT);
+    fputc('\n', c->out);
 }
 
 const struct flag policy_check_flags[] = {{"strict", NULL, "refuse documents with warnings, too"},

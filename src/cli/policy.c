@@ -103,6 +103,7 @@ static int policy_put(struct cli *c, const struct arguments *a)
         print_json(c, reply.body);
     else
         put_text(c, &reply, dry_run);
+    policy_warn_dear(c, name, r.body);
     return DONE;
 }
 

@@ -53,6 +53,13 @@ void policy_put_file(struct cli *c, struct buf *json, const char *file);
 void policy_put_problem(struct cli *c, struct buf *json, const char *file, const char *kind,
                         const struct policy_problem *p);
 
+/* ---- what conditions cost (policy_cost.c) ---- */
+
+/* Warns if some of the newest recorded requests would cost more than a decision may by default, with
+ * these documents alone: `put` is {content, name}, or {policies: [these]}. Says nothing if the key may
+ * not read the audit trail. */
+void policy_warn_dear(struct cli *c, struct str name, struct str put);
+
 /* ---- recorded requests (policy_corpus.c) ---- */
 
 struct policy_recorded {

@@ -113,5 +113,6 @@ int policy_put_set(struct cli *c, const struct arguments *a)
         print_json(c, reply.body);
     else
         tell_set(c, &reply, dry_run);
+    policy_warn_dear(c, (struct str){0}, r.body);
     return DONE;
 }

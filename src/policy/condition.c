@@ -388,8 +388,8 @@ static bool may_name_masked(struct evaluation *b, const struct condition *c, str
 /* Within the rest of the decision's budget. */
 static bool run_paid(struct evaluation *b, const struct condition *c, struct cel_value *ret)
 {
-    check(b->spent[b->budget] <= DECISION_COST_MAX); /* or the rest would be endless */
-    uint64_t left = DECISION_COST_MAX - b->spent[b->budget];
+    check(b->spent[b->budget] <= b->steps); /* or the rest would be endless */
+    uint64_t left = b->steps - b->spent[b->budget];
     struct cel_limits limits = {.cost = left < CONDITION_COST_MAX ? left : CONDITION_COST_MAX,
                                 .ret_cost_left = &left};
     *ret = (struct cel_value){.kind = CEL_ERROR, .form = CEL_FAULT_COST};

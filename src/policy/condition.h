@@ -6,10 +6,10 @@
  * once for a request, when the first condition runs.
  *
  * Each evaluation has a budget, and so have all evaluations of one decision together, over rules
- * and passes. Otherwise many rules that stay below their own bound could block a reactor. When the
- * budget is spent, no condition runs any more, and the decision is a deny (evaluate.c). Shadow
- * documents have memory and budgets of their own, because they must not change the decision. A
- * second budget is for the reason and for the sums of limits, which depend on the outcome: a
+ * and passes (policy_request.steps). Otherwise many rules that stay below their own bound could
+ * block a reactor. When the budget is spent, no condition runs any more, and the decision is a deny
+ * (evaluate.c). Shadow documents have memory of their own and the rest of the budgets, because they
+ * must not change the decision. A second budget of the same size is for the reason and for the sums of limits, which depend on the outcome: a
  * higher confidence must not be stricter because it has more of them. An amount that cannot be
  * computed is over the limit. */
 #ifndef POLICY_CONDITION_H
@@ -21,7 +21,6 @@
 enum {
     CONDITION_CHARACTERS_MAX = 8000,
     CONDITION_COST_MAX = 100000, /* about a millisecond, two for the worst case of a search */
-    DECISION_COST_MAX = 20 * CONDITION_COST_MAX, /* of each budget */
     TEMPLATE_PARTS_MAX = 16,
 };
 

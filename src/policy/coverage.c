@@ -35,6 +35,7 @@ static uint64_t mark(const struct policy_set *set, const struct policy_request *
     struct evaluation b = {.set = set,
                            .request = q,
                            .arena = arena,
+                           .steps = steps_of(q),
                            .action = &action,
                            .subject = &subject,
                            .resource = &resource};

@@ -274,7 +274,8 @@ static struct numbers numbers_going_on(const struct numbers *n)
 }
 
 /* The evaluation that continues with the votes of shadow documents. It uses the prepared names and
- * roles. Everything that it makes lies in memory of its own, freed at its end. */
+ * roles, and what is left of the budgets. Everything that it makes lies in memory of its own, freed
+ * at its end. */
 static struct evaluation shadow_evaluation(struct evaluation *b)
 {
     struct evaluation w = *b;
@@ -284,7 +285,6 @@ static struct evaluation shadow_evaluation(struct evaluation *b)
     w.computes = numbers_going_on(&b->computes);
     w.approved = w.broken = (struct numbers){0};
     w.met = 0;
-    memset(w.spent, 0, sizeof w.spent);
     return w;
 }
 
@@ -311,8 +311,8 @@ static void told_would_have(struct evaluation *w, const struct result *enforced,
     o->would_have_policy = over->policy_name;
 }
 
-/* Runs after all enforced rules, with memory and budgets of its own. If these run out, only
- * would_have shows it. Returns the cost. */
+/* Runs after all enforced rules, with memory of its own and the rest of the budgets. If these run
+ * out, only would_have shows it. Returns the cost. */
 static uint64_t outcome_shadow(struct evaluation *b, const struct result *enforced,
                                struct policy_outcome *o)
 {
@@ -320,6 +320,7 @@ static uint64_t outcome_shadow(struct evaluation *b, const struct result *enforc
     struct arena before = arena_begin_aside(b->arena, SHADOW_BYTES_MAX);
     struct evaluation w = shadow_evaluation(b);
     check(w.indexes[1] == NULL);
+    const uint64_t cost_before = cost_of(&w);
     evaluation_take_votes(&w);
     w.votes = tally_joined(&b->votes, &w.votes);
     w.indexes[0] = &b->set->enforced; /* all rules vote on safe calls */
@@ -330,7 +331,7 @@ static uint64_t outcome_shadow(struct evaluation *b, const struct result *enforc
         arena_end_aside(b->arena, &before);
     else if (!arena_keep_aside(b->arena, &before))
         o->shadow_limit_count = 0;
-    return cost_of(&w);
+    return cost_of(&w) - cost_before;
 }
 
 static void lifted_limits(struct evaluation *b)
@@ -408,6 +409,7 @@ static void evaluate(const struct policy_set *s, struct policy_memory *memory,
                            .memory = memory,
                            .request = request,
                            .arena = arena,
+                           .steps = steps_of(request),
                            .action = &action,
                            .subject = &subject,
                            .resource = &resource};
@@ -428,12 +430,14 @@ static void evaluate(const struct policy_set *s, struct policy_memory *memory,
     } else {
         shadow_cost = decide(&b, ret);
     }
-    if (b.exhausted[BUDGET_VOTES]) outcome_exhausted(ret);
+    if (b.exhausted[BUDGET_VOTES]) outcome_exhausted(&b, ret);
     if (b.failed) outcome_failed(ret);
     const struct policy_limit *over = request->dry_run ? limit_over_by_itself(ret) : NULL;
     if (over != NULL) policy_over_limit(over, arena, ret);
     ret->is_unpaid = b.is_unpaid;
     ret->cost = cost_of(&b) + shadow_cost;
+    ret->steps =
+        b.spent[BUDGET_VOTES] > b.spent[BUDGET_REST] ? b.spent[BUDGET_VOTES] : b.spent[BUDGET_REST];
     if (explain != NULL) explain_rules(&b, ret, explain);
     outcome_check(ret);
 }

@@ -23,7 +23,7 @@ struct numbers {
 struct cel_value;
 
 /* The two budgets for conditions (condition.h): for the decision, and for the reason and the sums
- * of limits. Shadow documents have an evaluation with budgets of its own. */
+ * of limits. Shadow documents have an evaluation of their own, with the rest of both. */
 enum budget { BUDGET_VOTES, BUDGET_REST, BUDGETS };
 
 enum {
@@ -66,7 +66,8 @@ struct evaluation {
 
     struct cel_value *variables; /* of conditions, made for the first one */
     enum budget budget;          /* the budget that pays for conditions now */
-    uint64_t spent[BUDGETS];     /* up to DECISION_COST_MAX */
+    uint64_t steps;              /* of each budget, up to POLICY_STEPS_MAX */
+    uint64_t spent[BUDGETS];     /* up to `steps` */
     bool exhausted[BUDGETS];     /* some condition was ended because the budget was spent */
     bool is_unpaid;              /* some condition was ended at its own bound */
     uint64_t met;                /* rules that the index proposed */
@@ -129,7 +130,9 @@ static inline void rule_text(char to[POLICY_RULE_TEXT], struct str kind, struct 
 /* outcome.c: a deny without details; the outcome if the arena was full or a budget was spent. */
 void outcome_clear(struct policy_outcome *o);
 void outcome_failed(struct policy_outcome *o);
-void outcome_exhausted(struct policy_outcome *o);
+void outcome_exhausted(const struct evaluation *b, struct policy_outcome *o);
+/* What the conditions of a decision may cost. */
+uint64_t steps_of(const struct policy_request *q);
 /* The parts joined, in the arena; "" and b->failed: memory ran out. */
 struct str reason_sentence(struct evaluation *b, const struct str *parts, size_t count);
 /* Why a gate voted as it did. */

@@ -11,8 +11,8 @@ static void numbers_check(const struct numbers *n)
 
 void evaluation_check(const struct evaluation *b)
 {
-    check(b->spent[BUDGET_VOTES] <= DECISION_COST_MAX);
-    check(b->spent[BUDGET_REST] <= DECISION_COST_MAX);
+    check(b->spent[BUDGET_VOTES] <= b->steps);
+    check(b->spent[BUDGET_REST] <= b->steps);
     check((unsigned)b->budget < BUDGETS);
     check(b->seen == NULL || b->seen_count <= b->seen_mask); /* a search ends at a free place */
     check(b->role_count <= b->set->role_count);

@@ -402,7 +402,9 @@ void explain_rules(struct evaluation *b, const struct policy_outcome *o,
     struct nearest nearest = {0};
     b->trace_runs = CEL_TRACE_RUNS_MAX;
     b->budget = BUDGET_VOTES;
-    memset(b->spent, 0, sizeof b->spent); /* it runs all conditions again, so it may cost as much */
+    /* it runs all conditions again, those of rules that do not apply, too; no decision waits for it */
+    b->steps = POLICY_STEPS_MAX;
+    memset(b->spent, 0, sizeof b->spent);
     memset(b->exhausted, 0, sizeof b->exhausted);
     struct evaluation shadow = *b;
     for (size_t i = 0; i < b->set->rule_count; i++) {

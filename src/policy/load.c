@@ -174,6 +174,7 @@ static uint64_t run_test(const struct policy_set *set, const struct policy_test 
     check(run.counted <= run.given);
     r->line = test->line;
     r->column = test->column;
+    r->steps = outcome.steps;
     snprintf(r->about, sizeof r->about, "%.*s by %.*s", STR_FORMAT(q->action),
              STR_FORMAT(q->kind == SUBJECT_USER ? q->user : q->actor));
     cut_to_utf8(r->about);

@@ -26,14 +26,22 @@ void outcome_failed(struct policy_outcome *o)
     outcome_check(o);
 }
 
-void outcome_exhausted(struct policy_outcome *o)
+void outcome_exhausted(const struct evaluation *b, struct policy_outcome *o)
 {
     outcome_clear(o);
     rule_text(o->rule, STR("default:"), STR("deny"));
-    o->reason = STR(
-        "The conditions of all rules for this request together cost more than one decision may, so it "
-        "is denied.");
+    o->reason = arena_printf(b->arena,
+                             "The conditions of all rules for this request together cost more than "
+                             "one decision may (%llu steps, policy.steps), so it is denied.",
+                             (unsigned long long)b->steps);
+    if (str_is_absent(o->reason)) outcome_failed(o);
     outcome_check(o);
+}
+
+uint64_t steps_of(const struct policy_request *q)
+{
+    const uint64_t steps = q->steps == 0 ? POLICY_STEPS_DEFAULT : q->steps;
+    return steps < POLICY_STEPS_MAX ? steps : POLICY_STEPS_MAX;
 }
 
 /* ---- sentences ---- */

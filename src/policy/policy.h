@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/claim.h"
 #include "base/fault.h"
+#include "base/limits.h"
 #include "crypto/crypto.h"
 #include "json/json.h"
 
@@ -132,6 +133,7 @@ struct policy_test_result {
     bool passed;
     bool is_unpaid; /* it failed, and a condition was ended because of its cost */
     unsigned line, column;
+    uint64_t steps;    /* of the tested request: policy_outcome.steps */
     char about[160];   /* "issue_refund by invoice_bot" */
     char message[256]; /* the expected and the actual result */
 };
@@ -200,6 +202,11 @@ bool policy_set_is_closed(const struct policy_set *s);
 
 enum subject_kind { SUBJECT_AGENT, SUBJECT_USER };
 
+/* The steps of all conditions of one decision: in all of its rules, and as many again for its reason
+ * and the sums of its limits. Enforced documents come first. Shadow documents have what is left, so
+ * they never make a denial. With POLICY_STEPS_DEFAULT, that is about a millisecond. */
+enum { POLICY_STEPS_DEFAULT = LIMIT_POLICY_STEPS, POLICY_STEPS_MAX = LIMIT_POLICY_STEPS_MOST };
+
 struct policy_request {
     enum subject_kind kind;
     struct str tenant;
@@ -234,6 +241,8 @@ struct policy_request {
     const struct policy_requirement *met;
     size_t met_count;
     uint64_t now_ms;
+    /* what its conditions may cost, up to POLICY_STEPS_MAX; 0: POLICY_STEPS_DEFAULT */
+    uint64_t steps;
     /* nothing is counted: only a request that exceeds a limit by itself is over it */
     bool dry_run;
     struct policy_unknowns *unknowns; /* of a record with values cut; NULL: all values are known */
@@ -334,6 +343,7 @@ struct policy_outcome {
     bool confidence_used; /* a gate used it */
     /* of the conditions that were run, and of the rules that were met */
     uint64_t cost;
+    uint64_t steps;      /* of that, what policy_request.steps bounds: its conditions' */
     bool is_unpaid;      /* some condition was ended because of its cost, or of the cost of all */
     bool has_would_have; /* shadow documents would have changed the outcome */
     enum verdict would_have;

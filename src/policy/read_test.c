@@ -135,6 +135,7 @@ static void read_request(struct reader *r, const struct value *map, const char *
     struct value context = optional_member(map, "context");
     bool is_agents = user.node == NULL;
     q->tenant = STR("default");
+    q->steps = POLICY_STEPS_MAX; /* a stored document loads, whatever a decision may cost now */
     if ((v = optional_member(map, "tenant_id")).node != NULL)
         want_text(r, &v, LIMIT_ID_CHARACTERS, &q->tenant);
     read_now(r, map, q);

@@ -95,6 +95,7 @@ static void on_nearest(void *context, const struct policy_nearest *n)
 struct asking {
     const struct ref_request *request;
     size_t memory, names;
+    uint64_t steps;
     bool explain;
 };
 
@@ -142,6 +143,7 @@ static void ask(const struct policy_set *set, struct policy_memory *memory, cons
                                .scope_count = r->scope.count,
                                .approved = r->approved,
                                .approved_count = r->approved_count,
+                               .steps = q->steps,
                                .dry_run = q->explain};
     *(r->person ? &p.user : &p.actor) = str_from(r->subject);
     if (r->has_resource) {
@@ -189,6 +191,7 @@ static void try_request(const struct policy_set *without, const struct policy_se
                             .memory = memories[percent(40) ? 5 : below(6)],
                             .names = is_hungry ? 5000 + below(4000) : below(4),
                             .explain = percent(15)};
+    if (percent(50)) asking.steps = percent(50) ? 1 + below(3000) : 1 + below(POLICY_STEPS_MAX);
     if (!is_hungry && percent(50)) { /* about where the enforced rules end it */
         asking.memory = (1 << 10) + below(7 << 10);
     }
@@ -332,7 +335,7 @@ int main(int argc, char **argv)
         (unsigned long long)ended, (unsigned long long)spent_memory,
         (unsigned long long)spent_budget);
     bool all = explained && verdicts[0] && verdicts[1] && verdicts[2] && verdicts[3] && told &&
-               ended && spent_memory;
+               ended && spent_memory && spent_budget;
     if (count >= 400 && !all) {
         printf("FAIL: something was never tried\n");
         return 1;

@@ -137,11 +137,13 @@ static void a_decision_is_denied_where_its_conditions_cost_too_much_together(voi
     assert_string_equal(t.outcome.rule, "default:deny");
     assert_true(says(&t, "together cost more than one decision may"));
     q.args = list_of(&arena, 50);
+    q.steps = POLICY_STEPS_MAX;
     assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
     tenant_fini(&t);
     rules_of("", "allow", 10);
     tenant_init_one(&t, text);
     q.args = list_of(&arena, 7000);
+    q.steps = POLICY_STEPS_MAX;
     assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
     tenant_fini(&t);
     arena_fini(&arena);
@@ -160,6 +162,7 @@ static void looking_for_reviewers_and_at_the_safe_call_is_paid_too(void **state)
     struct policy_request q = agent_request("bot", "a");
     arena_init(&arena, 4096, 4 << 20);
     q.args = list_of(&arena, 7000);
+    q.steps = POLICY_STEPS_MAX;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tenant t;
         rules_of("", cases[i].decision, cases[i].count / 3);
@@ -189,6 +192,7 @@ static void what_the_safe_call_costs_is_told(void **state)
     uint64_t costs[2];
     arena_init(&arena, 4096, 4 << 20);
     q.args = list_of(&arena, 100);
+    q.steps = POLICY_STEPS_MAX;
     for (size_t i = 0; i < 2; i++) {
         struct tenant t;
         tenant_init_one(&t, texts[i]);
@@ -197,6 +201,54 @@ static void what_the_safe_call_costs_is_told(void **state)
         tenant_fini(&t);
     }
     assert_true(costs[1] > costs[0] + 100);
+    arena_fini(&arena);
+}
+
+/* About 28,000 steps each. */
+static void a_decision_may_cost_what_the_request_permits(void **state)
+{
+    (void)state;
+    struct tenant t;
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 4 << 20);
+    q.args = list_of(&arena, 7000);
+    rules_of("", "allow", 10);
+    tenant_init_one(&t, text);
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_true(says(&t, "cost more than one decision may (100000 steps, policy.steps)"));
+    assert_true(t.outcome.steps == POLICY_STEPS_DEFAULT);
+    q.steps = 400000;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_true(t.outcome.steps > 200000 && t.outcome.steps < 400000);
+    q.steps = UINT64_MAX; /* no more than the most */
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    tenant_fini(&t);
+    arena_fini(&arena);
+}
+
+static void shadow_documents_have_what_is_left(void **state)
+{
+    (void)state;
+    static char shadow[1 << 12];
+    struct tenant t;
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 4 << 20);
+    q.args = list_of(&arena, 7000);
+    rules_of("mode: shadow\n", "deny", 2);
+    memcpy(shadow, text, sizeof shadow);
+    rules_of("", "allow", 2);
+    tenant_init(&t, 2, (const char *const[]){"a", "b"}, (const char *const[]){shadow, text});
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW); /* the shadow's second rule is not paid */
+    assert_int_equal(t.outcome.would_have, VERDICT_DENY);
+    assert_string_equal(t.outcome.would_have_rule, "default:deny");
+    q.steps = 2 * POLICY_STEPS_DEFAULT;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.would_have, VERDICT_DENY);
+    assert_string_equal(t.outcome.would_have_rule, "deny:r0");
+    tenant_fini(&t);
     arena_fini(&arena);
 }
 
@@ -209,6 +261,7 @@ static void shadow_documents_pay_for_themselves(void **state)
     struct policy_request q = agent_request("bot", "a");
     arena_init(&arena, 4096, 4 << 20);
     q.args = list_of(&arena, 7000);
+    q.steps = POLICY_STEPS_MAX;
     rules_of("mode: shadow\n", "deny", 2000);
     memcpy(shadow, text, sizeof shadow);
     rules_of("", "allow", 10);
@@ -229,6 +282,7 @@ static void shadow_documents_do_not_pay_for_others(void **state)
     struct policy_request q = agent_request("bot", "a");
     arena_init(&arena, 4096, 4 << 20);
     q.args = list_of(&arena, 7000);
+    q.steps = POLICY_STEPS_MAX;
     rules_of("", "allow", 2000);
     tenant_init(&t, 2, (const char *const[]){"a", "b"},
                 (const char *const[]){"mode: shadow\nrules: [{id: s, agents: [bot], actions: [a], "
@@ -250,6 +304,7 @@ static void safe_arguments_of_a_shadow_document_do_not_pay_for_others(void **sta
     struct policy_request q = agent_request("bot", "a");
     arena_init(&arena, 4096, 4 << 20);
     q.args = list_of(&arena, 7000);
+    q.steps = POLICY_STEPS_MAX;
     struct buf out = buf_over(text, sizeof text - 1);
     buf_put_literal(
         &out,
@@ -289,6 +344,7 @@ static void shadow_documents_have_memory_of_their_own(void **state)
     struct policy_request q = agent_request("bot", "a");
     arena_init(&arena, 4096, 8 << 20);
     q.args = list_of(&arena, 9000);
+    q.steps = POLICY_STEPS_MAX;
     for (size_t i = 0; i < sizeof shadows / sizeof *shadows; i++) {
         struct tenant t;
         struct policy_outcome o;
@@ -318,6 +374,7 @@ static void sums_that_cost_too_much_are_over(void **state)
     struct policy_request q = agent_request("bot", "a");
     arena_init(&arena, 4096, 4 << 20);
     q.args = list_of(&arena, 7000);
+    q.steps = POLICY_STEPS_MAX;
     struct buf out = buf_over(text, sizeof text - 1);
     buf_put_literal(&out, "rules:\n");
     for (size_t i = 0; i < 100; i++)
@@ -344,6 +401,7 @@ static void the_condition_of_an_allow_is_run_once(void **state)
     struct policy_request q = agent_request("bot", "a");
     arena_init(&arena, 4096, 4 << 20);
     q.args = list_of(&arena, 2500);
+    q.steps = POLICY_STEPS_MAX;
     tenant_init_one(
         &t, "rules:\n  - {id: r, agents: [bot], actions: [a], decision: allow, reason: Mine.,\n"
             "     when: 'args.l.map(x, x).size() > 0'}\n"
@@ -550,6 +608,8 @@ int main(void)
         cmocka_unit_test(a_decision_is_denied_where_its_conditions_cost_too_much_together),
         cmocka_unit_test(looking_for_reviewers_and_at_the_safe_call_is_paid_too),
         cmocka_unit_test(what_the_safe_call_costs_is_told),
+        cmocka_unit_test(a_decision_may_cost_what_the_request_permits),
+        cmocka_unit_test(shadow_documents_have_what_is_left),
         cmocka_unit_test(shadow_documents_pay_for_themselves),
         cmocka_unit_test(shadow_documents_do_not_pay_for_others),
         cmocka_unit_test(safe_arguments_of_a_shadow_document_do_not_pay_for_others),
