@@ -168,6 +168,12 @@ struct call {
             bool by_deadline;
             enum review_state state; /* ignored if any_state */
             uint64_t after;          /* ordinals, or positions, above this one only */
+            /* between two steps of the owner: its list was read up to this ordinal, or position; and
+             * the bytes of what it copied */
+            bool is_begun, reads_all;
+            uint64_t read_to;
+            size_t bytes;
+            uint32_t room;
             /* set by the origin: this ordinal and those above it were given out after the shards
              * were asked */
             uint64_t before;

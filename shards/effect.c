@@ -16,7 +16,10 @@ void effects_check(const struct effects *e)
     check(e->notice_count <= EFFECT_NOTICES_MAX);
     check(*e->woken_tail == NULL);
     check(e->reveals_unsynced == (e->reveals_block > 0));
+    check(e->again || !e->pauses);
 }
+
+void effects_pause(struct effects *e) { e->again = e->pauses = true; }
 
 void effects_record(struct effects *e, struct str event, struct str delta)
 {

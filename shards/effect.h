@@ -44,6 +44,8 @@ struct effects {
     struct call *woken, **woken_tail;
     /* the step's own call is not answered yet: perform the effects, make room, and step it again */
     bool again;
+    /* the same, but step it again in a later turn only: it reads much, and others wait */
+    bool pauses;
     /* the result of the step's own call shows something whose last record may not be durable
      * yet: */
     bool reveals_unsynced;
@@ -59,6 +61,8 @@ void effects_check(const struct effects *e);
 /* Adds a record; its bytes are in e->arena or live as long as the call. */
 void effects_record(struct effects *e, struct str event, struct str delta);
 void effects_notice(struct effects *e, const struct effect_notice *n);
+/* The step's own call is not answered yet, and continues in a later turn. */
+void effects_pause(struct effects *e);
 /* `c` is answered. */
 void effects_wake(struct effects *e, struct call *c);
 /* The result of the step's own call shows something whose last record is in this block (0: none

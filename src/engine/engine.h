@@ -2,6 +2,7 @@
  *
  *   main thread     boot, signals, accepting, housekeeping (main.c)
  *   N reactors      one thread each: sockets, decisions, records (engine_reactor.c)
+ *   offload thread  explanations, dry runs, large lists (offload.h)
  *   feed thread     follows the platform's bundle of policies and keys (feed.c)
  *   state follower  starts snapshots of the state; its mirror in Redis (pipeline/mirror)
  *   replay thread   one, while a snapshot is made
@@ -23,6 +24,7 @@
 #include "config/config.h"
 #include "engine/control/bundle.h"
 #include "engine/runtime/commit.h"
+#include "engine/runtime/offload.h"
 #include "engine/runtime/owner.h"
 #include "engine/runtime/reactor_view.h"
 #include "engine/decision/digest.h"
@@ -130,6 +132,7 @@ struct engine {
     struct spans *spans;     /* NULL: no collector */
     struct shard **shards;   /* by reactor; recovered before the reactors start */
     struct post *post;
+    struct offload *offload;
     struct revoked_log *revoked;
     const struct old_limits *old_limits;   /* NULL: none */
     struct state_follower *state_follower; /* NULL: not running now; guarded by followers_lock */
@@ -161,6 +164,9 @@ struct engine {
 enum err engine_reactor_start(struct engine *e, unsigned index);
 void engine_reactor_tell(struct engine_reactor *w, enum reactor_message_kind kind, int fd,
                          enum socket_kind socket);
+
+/* For offload_create(). Any thread. */
+void engine_reactor_wake(void *engine, unsigned index);
 
 /* ---- their state (engine_reactor_state.c) ---- */
 

@@ -508,6 +508,7 @@ static enum err boot(struct boot *b, struct fault *f)
     pthread_mutex_init(&e->followers_lock, NULL);
     e->revoked = revoked_log_create(e->reactor_count);
     e->post = post_create(e->reactor_count);
+    e->offload = offload_create(engine_reactor_wake, e);
     check(e->revoked != NULL && e->post != NULL);
     check(pthread_barrier_init(&e->leaving, NULL, e->reactor_count) == 0);
     b->loop = loop_create();
@@ -578,7 +579,8 @@ static void drain(struct boot *b)
         loop_turn(b->loop, true);
         for (unsigned i = 0; i < e->reactor_count; i++) reactor_wake(e->reactors[i].reactor);
     } while (in_hand(e) > 0 && world_monotonic_ns() < deadline_ns);
-    feed_stop(e); /* while the reactors still turn: it waits for them */
+    feed_stop(e);             /* while the reactors still turn: it waits for them */
+    offload_stop(e->offload); /* before they free what it works with */
     for (unsigned i = 0; i < e->reactor_count; i++)
         engine_reactor_tell(&e->reactors[i], REACTOR_STOP, -1, SOCKET_TCP);
     /* they leave together */
@@ -605,6 +607,7 @@ static void fini(struct boot *b)
     old_limits_destroy((struct old_limits *)(uintptr_t)e->old_limits);
     free(e->shards);
     post_destroy(e->post);
+    offload_destroy(e->offload);
     revoked_log_destroy(e->revoked);
     recovery_fini(&b->recovery);
     wakeup_stop(&b->lost);

@@ -2,22 +2,17 @@
  *
  *   sim_steps [--count N] [--seed S]
  *
- * The engine's own operation.c and authorization*.c run here, with the real policies and the real
- * shards. Linked around them is a world without threads, sockets or a disk (--wrap, see
- * tests/CMakeLists.txt): it delivers each call and each result late and in any order, some results
- * twice, and loses some, so that their requests never end. The journal has no room now and then,
- * and neither have the shards. Each life has up to three reactors, tokens with few uses, limits
- * that several requests meet at once, Idempotency-Keys, reviews and their redemptions, and
- * suspensions in between. It checks that
+ * The engine's own operation.c and authorization*.c run here, with the real policies and shards.
+ * Linked around them is a world without threads, sockets or a disk (--wrap, see tests/CMakeLists.txt):
+ * it delivers each call and each result late and in any order, some results twice, and loses some, so
+ * that their requests never end. Now and then the journal and the shards have no room. Each life has up
+ * to three reactors, tokens with few uses, limits that several requests meet, Idempotency-Keys, reviews
+ * and their redemptions, and suspensions in between. It checks (and prints the seed of a failure) that
  *
  *   - each request gets one reply, unless a result of it was lost, and no step runs inside another;
- *   - what a request counted, spent, claimed or held is what its one record has, exactly, or was
- *     given back: nothing more stays, whatever failed, and nothing is given back that it had not;
- *   - an allow has a record with all of its counts; a refusal has none;
- *   - no limit lets more through than it says;
- *   - at the end each counter holds what the records have, and what lost requests took with them.
- *
- * A failure prints the seed that repeats it. */
+ *   - what a request counted, spent, claimed or held is what its one record has, or was given back;
+ *   - an allow has a record with all of its counts, a refusal has none; no limit lets more through;
+ *   - at the end each counter holds what the records have, and what lost requests took with them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,6 +293,16 @@ bool __wrap_owner_synced(struct engine_reactor *r, struct call *c)
     if (percent(50)) return true;
     push(ITEM_RESULT, c);
     return false;
+}
+
+enum err __wrap_offload_put(struct offload *o, struct offload_job *job, struct fault *f);
+enum err __wrap_offload_put(struct offload *o, struct offload_job *job, struct fault *f)
+{
+    (void)o;
+    if (percent(10)) return fault_plain(f, ERR_OVERLOADED);
+    job->run(job);
+    push(ITEM_RESULT, &link_owner(job, struct operation, job)->call);
+    return ERR_OK;
 }
 
 enum err __wrap_commit_records(struct committer *c, const struct effect_record *records,

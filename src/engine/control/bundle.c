@@ -30,6 +30,8 @@ struct tenant {
 
 struct bundle {
     struct arena arena; /* names, tenants, entries */
+    atomic_uint holders;
+    struct bundle *next_retired;
     struct bundle_facts facts;
     struct key_table *keys;
     struct globs served;        /* the tenants of this engine's own key */
@@ -95,6 +97,39 @@ void bundle_destroy(struct bundle *b)
     policy_set_destroy(b->nothing);
     arena_fini(&b->arena);
     free(b);
+}
+
+static atomic_uint *holders_of(const struct bundle *b)
+{
+    return &((struct bundle *)(uintptr_t)b)->holders; /* the rest never changes */
+}
+
+void bundle_hold(const struct bundle *b)
+{
+    atomic_fetch_add_explicit(holders_of(b), 1, memory_order_relaxed);
+}
+
+void bundle_let_go(const struct bundle *b)
+{
+    const unsigned before = atomic_fetch_sub_explicit(holders_of(b), 1, memory_order_release);
+    check(before > 0);
+}
+
+void bundle_retire(struct bundle **retired, struct bundle *b)
+{
+    if (b != NULL) {
+        b->next_retired = *retired;
+        *retired = b;
+    }
+    for (struct bundle **at = retired; *at != NULL;) {
+        struct bundle *one = *at;
+        if (atomic_load_explicit(&one->holders, memory_order_acquire) > 0) {
+            at = &one->next_retired;
+            continue;
+        }
+        *at = one->next_retired;
+        bundle_destroy(one);
+    }
 }
 
 /* ---- keys ---- */

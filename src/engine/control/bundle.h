@@ -31,6 +31,12 @@ struct bundle_facts {
 enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms,
                        struct bundle **ret, struct fault *f);
 void bundle_destroy(struct bundle *b);
+/* Holds the bundle beyond its use by a reactor: an operation with offloaded work does. Any thread. */
+void bundle_hold(const struct bundle *b);
+void bundle_let_go(const struct bundle *b);
+/* Adds a bundle (or NULL) that no reactor uses any more to the list, and destroys those of it that are
+ * not held. The thread of the feed, because destroying a large one takes long. */
+void bundle_retire(struct bundle **retired, struct bundle *b);
 /* Whether `next` may follow `now`. A set that was adopted later follows every other one. Otherwise
  * revisions only rise, and the one in force must be part of the next one's history: an older one
  * may be looser, or have a revoked key. */

@@ -68,6 +68,7 @@ struct feed {
     atomic_bool reachable;
     atomic_bool is_set_refused; /* by the platform or by this engine, at the latest call */
     bool is_kept;               /* the bundle in force is on disk */
+    struct bundle *retired;     /* replaced, and held by offloaded work */
 };
 
 /* ---- the copy on disk ----
@@ -173,7 +174,7 @@ static void swap(struct feed *feed, struct bundle *next)
     if (e->state_follower != NULL)
         state_follower_hold_limits(e->state_follower, bundle_limit_windows(next));
     pthread_mutex_unlock(&e->followers_lock);
-    bundle_destroy(before);
+    bundle_retire(&feed->retired, before);
 }
 
 static enum err check_mac(const struct engine *e, struct str text, struct fault *f)
@@ -402,6 +403,7 @@ static void *feed_run(void *argument)
             err = takeover_run(feed->engine, feed->client, feed->authorization, &f);
         uint64_t took_ms = (world_monotonic_ns() - begun_ns) / 1000000;
         close_what_is_due(feed);
+        bundle_retire(&feed->retired, NULL);
         if (err == ERR_OK) {
             ask_succeeded(feed, took_ms);
             failures = 0;
@@ -495,6 +497,8 @@ void feed_destroy(struct engine *e)
     struct feed *feed = e->feed;
     if (feed == NULL) return;
     check(!feed->running);
+    bundle_retire(&feed->retired, NULL);
+    check(feed->retired == NULL); /* the reactors have ended, and their operations */
     http_client_destroy(feed->client);
     buf_fini(&feed->text);
     memory_wipe(feed->authorization, sizeof feed->authorization);

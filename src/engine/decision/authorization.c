@@ -54,6 +54,7 @@ void *authorization_begin(struct engine_reactor *w, struct http_exchange *x, siz
                                      .keys = &w->engine->digest_keys,
                                      .chance = &w->api.chance,
                                      .now_ms = world_now_ms(),
+                                     .steps = w->engine->config.policy_steps,
                                      .started_ns = world_monotonic_ns()};
     check(a->kind == AUTHORIZATION_FIRST && a->holds == 0);
     struct str traceparent = traced_header(x);
@@ -384,8 +385,8 @@ static enum step_result check_actor(struct operation *e)
 {
     struct authorization *a = of(e);
     if (!authorization_is_stopped(a)) return STEP_NEXT;
-    /* the explanation is of the state after a resume */
-    if (a->tools.explain) decide_evaluate(&a->d);
+    /* the explanation is of the state after a resume: evaluated() denies */
+    if (a->tools.explain) return authorization_go(a, AUTH_EVALUATE);
     authorization_deny_stopped(a);
     return authorization_go(a, AUTH_SETTLE);
 }
@@ -472,11 +473,10 @@ static bool counting_begin(struct authorization *a, struct limit_counting *l,
     return true;
 }
 
-static enum step_result evaluate(struct operation *e)
+/* With the outcome. */
+static enum step_result weigh(struct authorization *a)
 {
-    struct authorization *a = of(e);
     check(a->limits.count == 0 && a->shadow.count == 0);
-    decide_evaluate(&a->d);
     const struct policy_outcome *o = &a->d.outcome;
     if (a->kind == AUTHORIZATION_RETRY) return evaluate_again(a);
     if (!authorization_permits(a) || o->limit_count == 0)
@@ -489,6 +489,27 @@ static enum step_result evaluate(struct operation *e)
     }
     return authorization_go(a,
                             a->kind == AUTHORIZATION_REDEMPTION ? AUTH_CLAIM : AUTH_OLD_COUNTERS);
+}
+
+static void evaluate_aside(struct operation *e) { decide_evaluate(&of(e)->d); }
+
+/* A dry run changes nothing, so it may wait; an explanation evaluates every rule. */
+static enum step_result evaluate(struct operation *e)
+{
+    struct authorization *a = of(e);
+    if (a->tools.dry_run) return operation_offload(e, evaluate_aside, &a->fault);
+    decide_evaluate(&a->d);
+    return weigh(a);
+}
+
+static enum step_result evaluated(struct operation *e)
+{
+    struct authorization *a = of(e);
+    check(a->tools.dry_run);
+    if (e->call.err != ERR_OK) return authorization_undo(a, UNDO_ALL, AUTH_REFUSE);
+    if (!authorization_is_stopped(a)) return weigh(a);
+    authorization_deny_stopped(a);
+    return authorization_go(a, AUTH_SETTLE);
 }
 
 /* ---- limits ---- */
@@ -768,7 +789,7 @@ static const struct step steps[] = {
     [AUTH_HOLD_KEY] = {"hold the key", hold_key, key_held},
     [AUTH_CHECK_ACTOR] = {"check the actor", check_actor, NULL},
     [AUTH_SPEND_TOKEN] = {"spend the token", spend_token, token_spent},
-    [AUTH_EVALUATE] = {"evaluate", evaluate, NULL},
+    [AUTH_EVALUATE] = {"evaluate", evaluate, evaluated},
     [AUTH_CLAIM] = {"claim the approval", authorization_claim, authorization_claimed},
     [AUTH_OLD_COUNTERS] = {"read old counters", read_old, old_read},
     [AUTH_CHECK_LIMITS] = {"check limits", check_limits, limit_checked},

@@ -12,6 +12,8 @@
 
 static struct batch *of(struct operation *e) { return (struct batch *)(void *)e; }
 
+enum { BATCH_TURN_NS = 1000000 }; /* then others are served before its next item */
+
 /* What holds from batch_start() on. */
 static void batch_check(const struct batch *b)
 {
@@ -68,6 +70,7 @@ static enum step_result item(struct operation *e)
     struct authorization *a = &b->r.a;
     struct fault f;
     if (b->at == b->count) return operation_go(e, BATCH_FINISH);
+    if (world_monotonic_ns() - b->turn_ns > BATCH_TURN_NS) return operation_yield(e);
     authorization_renew(a);
     e->caller = b->caller;
     if (!str_is_absent(b->retry_header))
@@ -77,6 +80,13 @@ static enum step_result item(struct operation *e)
     if (err == ERR_OK) err = authorization_read(a, (struct str){0}, &f);
     if (err != ERR_OK) return authorization_refuse(e, &f);
     return operation_enter(e, &authorization_process, AUTH_HOLD_KEY);
+}
+
+/* Behind a yield. */
+static enum step_result continued(struct operation *e)
+{
+    of(e)->turn_ns = world_monotonic_ns();
+    return operation_go(e, BATCH_ITEM);
 }
 
 static enum step_result answered(struct operation *e)
@@ -100,6 +110,7 @@ static enum step_result begin(struct operation *e)
     batch_check(b);
     check(b->at == 0 && b->r.a.parent == NULL);
     b->caller = e->caller;
+    b->turn_ns = world_monotonic_ns();
     b->r.a.parent = e->process;
     b->r.a.parent_step = BATCH_ANSWERED;
     return STEP_NEXT;
@@ -107,7 +118,7 @@ static enum step_result begin(struct operation *e)
 
 static const struct step steps[] = {[BATCH_CONFIRM_TOKEN] = SIGHT_STEP,
                                     [BATCH_BEGIN] = {"begin", begin, NULL},
-                                    [BATCH_ITEM] = {"decide an item", item, NULL},
+                                    [BATCH_ITEM] = {"decide an item", item, continued},
                                     [BATCH_ANSWERED] = {"keep its answer", answered, NULL},
                                     [BATCH_FINISH] = {"finish", finish, NULL}};
 static const struct process batch_process = PROCESS(steps, .refuse = refuse);

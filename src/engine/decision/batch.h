@@ -16,6 +16,7 @@ struct batch {
     struct str text; /* the request's body */
     struct json *body;
     size_t count, at;
+    uint64_t turn_ns; /* when its first item of this turn was begun */
     struct str *answers;
     struct str retry_header; /* the Idempotency-Key of item N is this with /N */
     /* Sets form and body of item `at` (r.a), which is then decided. */

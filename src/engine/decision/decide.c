@@ -124,8 +124,11 @@ void decide_evaluate(struct decision *d)
     check(d->tools->dry_run || !d->tools->explain);
     request->now_ms = d->tools->now_ms;
     request->dry_run = d->tools->dry_run;
+    request->steps = d->tools->steps;
     if (d->tools->explain)
         decide_explain(d, request);
+    else if (d->tools->dry_run) /* on a thread that may not use the memory */
+        policy_evaluate(d->tools->policies, request, d->arena, NULL, &d->outcome);
     else
         policy_evaluate_remembering(d->tools->policies, d->tools->memory, request, d->arena,
                                     &d->outcome);

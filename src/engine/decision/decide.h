@@ -3,7 +3,8 @@
  *   begin → evaluate → (deny by token, suspension, limit: the caller's) → describe → settle
  *
  *   begin      sets caller and ids; hashes a body of which nothing is masked
- *   evaluate   the tenant's policies give an outcome
+ *   evaluate   the tenant's policies give an outcome. That of a dry run uses no more than them, the
+ *              request and the arena, so it may run on any thread
  *   describe   describes the request once: keeps its full form if a person has to approve it, then masks
  *              and hashes it
  *   settle     turns the outcome into bytes: hash, events to record, answer. Repeated if the owner
@@ -29,6 +30,7 @@ struct decide_tools { /* one reactor's */
     const struct policy_set *policies;
     struct policy_memory *memory;
     uint64_t now_ms;
+    uint64_t steps;      /* that conditions may cost: policy_request.steps */
     uint64_t started_ns; /* monotonic: when the whole request had arrived */
     bool dry_run, explain;
     bool asks_nobody; /* a human_review opens no review */

@@ -98,16 +98,37 @@ static enum err put_page(struct buf *b, struct merge *m, uint64_t limit)
     return b->starved ? ERR_OVERLOADED : b->overflow ? ERR_INTERNAL : ERR_OK;
 }
 
-enum err page_reply(struct operation *e, const struct page_form *form, uint64_t limit)
+static enum err put_form(struct buf *b, struct operation *e, const struct page_form *form,
+                         uint64_t limit)
 {
     check(form->is_wanted != NULL || form->looked_at_max == 0);
     struct merge m = {
         .e = e, .form = form, .taken = arena_array(e->arena, uint32_t, e->gathered_count + 1)};
     if (m.taken == NULL) return ERR_BODY_TOO_LARGE;
-    struct buf b;
-    buf_init(&b, FIRST_BYTES, form->bytes_max);
-    enum err err = put_page(&b, &m, limit);
+    buf_init(b, FIRST_BYTES, form->bytes_max);
+    return put_page(b, &m, limit);
+}
+
+enum err page_reply(struct operation *e, const struct page_form *form, uint64_t limit)
+{
+    struct buf b = {0};
+    enum err err = put_form(&b, e, form, limit);
     if (err == ERR_OK) operation_reply(e, 200, buf_view(&b), (struct str){0});
+    buf_fini(&b);
+    return err;
+}
+
+/* The text does not count against the memory of a request, which is smaller than a page. */
+enum err page_write(struct operation *e, const struct page_form *form, uint64_t limit,
+                    struct str *ret)
+{
+    struct buf b = {0};
+    enum err err = put_form(&b, e, form, limit);
+    if (err == ERR_OK) {
+        struct arena before = arena_begin_aside(e->arena, b.size + FIRST_BYTES);
+        *ret = arena_copy(e->arena, buf_view(&b));
+        if (!arena_keep_aside(e->arena, &before) || str_is_absent(*ret)) err = ERR_OVERLOADED;
+    }
     buf_fini(&b);
     return err;
 }

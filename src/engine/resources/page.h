@@ -23,6 +23,10 @@ struct page_form {
     enum err (*put)(struct buf *b, struct operation *e, const struct call *c, uint32_t i);
 };
 
+/* The same in two steps, for a page that takes long to write: the first one may be work on another
+ * thread (operation_offload), if the form's functions may. *ret is in the arena. */
+enum err page_write(struct operation *e, const struct page_form *form, uint64_t limit,
+                    struct str *ret);
 /* Answers 200 with the page: the operation is DONE. Otherwise the caller has to refuse it: with the
  * error of a shard or of put(), ERR_BODY_TOO_LARGE (the arena is full), ERR_INTERNAL (longer than
  * bytes_max). */

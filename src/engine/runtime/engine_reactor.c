@@ -2,7 +2,7 @@
  *
  *   begin   new revocations → the bundle in force
  *   (sleep; sockets and timers: requests are decided and recorded, replies parked)
- *   end     held calls → mailbox → due work → own results continue
+ *   end     held calls → one paused call → mailbox → offloaded work → due work → own results continue
  *           → seal the block → block numbers → release replies and parked results → flush the mailbox, wake
  *           → hold sockets while no block can be begun
  *
@@ -279,7 +279,10 @@ static void flush_mail(struct engine_reactor *w)
 static bool move_calls(struct engine_reactor *w)
 {
     owner_retry(w);
-    bool more = take_mail(w);
+    bool more = owner_resume(w);
+    more = take_mail(w) || more;
+    for (struct offload_job *job; (job = offload_take(w->engine->offload, w->index)) != NULL;)
+        operation_offloaded(w, job);
     more = owner_tick(w) || more;
     owner_seen(w);
     for (struct call *c; (c = owner_ready(w)) != NULL;) return_to_origin(w, c);
@@ -354,6 +357,12 @@ enum err engine_reactor_start(struct engine *e, unsigned index)
     w->index = index;
     w->sheet = metrics_sheet_create();
     return reactor_create(index, &ports, w, &w->reactor);
+}
+
+void engine_reactor_wake(void *engine, unsigned index)
+{
+    const struct engine *e = engine;
+    reactor_wake(e->reactors[index].reactor);
 }
 
 void engine_reactor_tell(struct engine_reactor *w, enum reactor_message_kind kind, int fd,

@@ -9,6 +9,9 @@
  *           |     \-- origin (answered, or forgotten): ANSWERED, or nothing if it was abandoned
  *           \-- a limit of waits is reached, in all or with its key: refused
  *
+ *   work  --+-- AWAY at the thread of offload.h, with a bundle that it holds itself --> origin --> ANSWERED
+ *            \-- a limit of that thread is reached: ANSWERED, with the reason
+ *
  * A call belongs to the reactor it was sent to until it returns to the origin. So an abandoned
  * wait's memory lives until both its call and the message that asks to forget it have returned:
  * each returns exactly once. If the result is already on its way, the owner returns the message
@@ -108,10 +111,6 @@ static void charge(struct operation *e, unsigned calls_away)
 static void unpin(struct operation *e)
 {
     struct engine_reactor *w = e->engine_reactor;
-    check(w->calls_away >= e->calls_away);
-    w->calls_away -= e->calls_away;
-    e->calls_away = 0;
-    count(w);
     if (e->bundle == w->bundle) {
         check(w->pins > 0);
         w->pins--;
@@ -119,6 +118,29 @@ static void unpin(struct operation *e)
     }
     check(w->pins_before > 0);
     if (--w->pins_before == 0) engine_reactor_moved(w);
+}
+
+/* Offloaded work may wait for seconds. The operation holds the bundle for that time, and so the next
+ * revocation does not wait for it. */
+static void hold_bundle(struct operation *e)
+{
+    if (e->holds_bundle) return;
+    bundle_hold(e->bundle);
+    unpin(e);
+    e->holds_bundle = true;
+}
+
+static void come_back(struct operation *e)
+{
+    struct engine_reactor *w = e->engine_reactor;
+    check(w->calls_away >= e->calls_away);
+    w->calls_away -= e->calls_away;
+    e->calls_away = 0;
+    count(w);
+    if (e->holds_bundle)
+        bundle_let_go(e->bundle);
+    else
+        unpin(e);
 }
 
 static void give_back_gathered(struct operation *e)
@@ -172,7 +194,7 @@ static void end(struct operation *e)
         wait_free(e->wait);
     } else if (e->x == NULL) {
         link_remove(&e->link);
-        unpin(e);
+        come_back(e);
         http_arena_give(w->server, e->arena);
     } /* otherwise the arena is the exchange's */
 }
@@ -386,6 +408,47 @@ enum step_result operation_when_synced(struct operation *e)
     return owner_synced(e->engine_reactor, c) ? answered(e) : away(e, 1);
 }
 
+enum step_result operation_yield(struct operation *e)
+{
+    owner_yield(e->engine_reactor, address_again(e));
+    return away(e, 1);
+}
+
+/* ---- offloaded work ---- */
+
+static void do_work(struct offload_job *job)
+{
+    struct operation *e = link_owner(job, struct operation, job);
+    e->work(e);
+}
+
+enum step_result operation_offload(struct operation *e, void (*work)(struct operation *e),
+                                   struct fault *f)
+{
+    struct engine_reactor *w = e->engine_reactor;
+    check(e->wait == NULL);
+    address_again(e);
+    enum step_result r = away(e, 1);
+    hold_bundle(e);
+    e->work = work;
+    e->no_work = f;
+    e->job = (struct offload_job){.run = do_work, .tenant = e->caller.tenant, .reactor = w->index};
+    enum err err = offload_put(w->engine->offload, &e->job, f);
+    return err == ERR_OK ? r : refuse_call(e, err);
+}
+
+void operation_offloaded(struct engine_reactor *w, struct offload_job *job)
+{
+    struct operation *e = link_owner(job, struct operation, job);
+    if (job->end == OFFLOAD_LATE)
+        e->call.err = fault_set(
+            e->no_work, ERR_OVERLOADED, "",
+            "this has waited for %d seconds behind other explanations, dry runs or large lists; "
+            "try again later",
+            LIMIT_OFFLOAD_WAIT_SECONDS);
+    owner_return(w, &e->call);
+}
+
 /* ---- gathering ---- */
 
 static enum step_result refuse_gathering(struct operation *e, enum err err)
@@ -533,7 +596,7 @@ static void leave_behind(struct operation *e)
     give_back_gathered(e);
     if (e->x != NULL) return;
     link_remove(&e->link);
-    unpin(e);
+    come_back(e);
     http_arena_give(e->engine_reactor->server, e->arena);
 }
 

@@ -2,8 +2,9 @@
  *
  *   operation_begin → operation_start: the loop takes one step after the other
  *                       step → NEXT: the next one, or the one that operation_go() named
- *                            → WAIT: behind a call. It is answered by now, and the step's `answered`
- *                                    follows; or it is away, and the loop ends until the answer is here
+ *                            → WAIT: behind a call, or behind work on another thread. It is answered by
+ *                                    now, and the step's `answered` follows; or it is away, and the loop
+ *                                    ends until the answer is here
  *                            → DONE: the client has its reply, and the operation is over
  *
  * An operation lives in its request's arena. If this reactor owns all called slots and answers at
@@ -23,6 +24,7 @@
 #include "api/api.h"
 #include "base/list.h"
 #include "engine/runtime/commit.h"
+#include "engine/runtime/offload.h"
 #include "http/server.h"
 #include "shards/call.h"
 
@@ -56,7 +58,7 @@ struct process { /* its steps in their order */
 enum operation_state {
     OPERATION_STEPPING, /* no call is out: the loop, or the handler that has begun it */
     OPERATION_ANSWERED, /* the call has its result, which the loop gives to the step */
-    OPERATION_AWAY,     /* the call is out: its answer enters the loop again */
+    OPERATION_AWAY,     /* the call, or the work, is out: its answer enters the loop again */
 };
 
 struct operation {
@@ -84,6 +86,10 @@ struct operation {
     unsigned calls_away;         /* the number of calls it counts for meanwhile */
     struct operation_wait *wait; /* NULL unless it waits for a review */
     struct call *itself;         /* &call: the result of a refused gathering */
+    bool holds_bundle;           /* it has offloaded work, and pins nothing at its reactor */
+    struct offload_job job;
+    void (*work)(struct operation *e);
+    struct fault *no_work; /* why the work was not done */
 };
 
 /* What holds for an operation between two calls of these functions. */
@@ -131,6 +137,15 @@ enum step_result operation_when_synced(struct operation *e);
  * here on. */
 enum step_result operation_wait(struct operation *e, size_t size, unsigned slot);
 
+/* Does the work on the thread of offload.h, where the operation, its arena and its bundle may be
+ * used, and nothing of the reactor. Behind it e->call.err is ERR_OK; otherwise the work was not
+ * done, and *f, which lives as long as the operation, has the reason. */
+enum step_result operation_offload(struct operation *e, void (*work)(struct operation *e),
+                                   struct fault *f);
+/* Until a later turn, so that the reactor serves others before. At most one operation that has
+ * yielded continues in a turn. */
+enum step_result operation_yield(struct operation *e);
+
 /* operation_set_aside() keeps the gathered answers beside those of the next gathering, and
  * operation_take_up() makes them the gathered ones again. */
 void operation_set_aside(struct operation *e);
@@ -153,6 +168,8 @@ enum step_result operation_fail(struct operation *e, const struct fault *f);
 /* A call of this reactor, or a message about one, has returned to the origin. False: no operation
  * waits for it, and nothing was changed. */
 bool operation_origin(struct engine_reactor *w, struct call *c);
+/* The offloaded work of its operation is done, or was too late: continues in this turn. */
+void operation_offloaded(struct engine_reactor *w, struct offload_job *job);
 /* Draining: answers every wait with 503 now, and makes its owner forget it; no new one begins. */
 void operations_drain(struct engine_reactor *w);
 /* No thread steps calls any more: drops the calls that have not returned. */

@@ -185,6 +185,10 @@ void owner_durable(struct engine_reactor *w, uint64_t durable)
     struct owner *o = &w->owner;
     check(durable >= o->durable);
     o->durable = durable;
+    if (o->yielded.count > 0) {
+        put(&o->ready, take(&o->yielded));
+        reactor_wake(w->reactor);
+    }
     /* the next turn returns them */
     if (o->syncing.count > 0 && o->syncing.first->block <= durable) reactor_wake(w->reactor);
     while (o->syncing.count > 0 && o->syncing.first->block <= durable)
@@ -294,7 +298,11 @@ static bool run(struct engine_reactor *w, struct call *c)
     err = overtaken(w, c);
     if (err == ERR_OK) {
         do err = step(w, c);
-        while (err == ERR_OK && !c->answered && o->effects.again);
+        while (err == ERR_OK && !c->answered && o->effects.again && !o->effects.pauses);
+    }
+    if (err == ERR_OK && !c->answered && o->effects.pauses) {
+        put(&o->paused, c);
+        return false;
     }
     if (err == ERR_FULL) {
         put(&o->held, c);
@@ -335,6 +343,8 @@ void owner_return(struct engine_reactor *w, struct call *c)
     check(c->answered && c->origin == w->index);
     answer(w, c);
 }
+
+void owner_yield(struct engine_reactor *w, struct call *c) { put(&w->owner.yielded, c); }
 
 static bool take_out(struct call_queue *q, const struct call *wanted)
 {
@@ -385,6 +395,15 @@ void owner_retry(struct engine_reactor *w)
             answer(w, c);
         if (o->held.count > held) stuck[closes] = true;
     }
+}
+
+/* One, whatever waits: its client may wait, and those of the other calls of a turn do. */
+bool owner_resume(struct engine_reactor *w)
+{
+    struct owner *o = &w->owner;
+    struct call *c = take(&o->paused);
+    if (c != NULL && run(w, c)) answer(w, c);
+    return o->paused.count > 0;
 }
 
 /* ---- time ---- */

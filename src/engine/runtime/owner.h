@@ -36,7 +36,9 @@ struct owner {
     struct effects effects;
     struct arena arena; /* for the effects */
     struct call_queue held, late, unseen, parked, syncing, ready;
-    uint64_t durable; /* newest own block that is known to be durable */
+    struct call_queue paused;  /* calls of any reactor: their step continues in a later turn */
+    struct call_queue yielded; /* own calls: their operations continue in a later turn */
+    uint64_t durable;          /* newest own block that is known to be durable */
     /* of this reactor's newest notice, or of a later one that a call waits for; 0: no call waits */
     uint64_t place;
     /* this turn appended a notice: wake all reactors */
@@ -70,6 +72,9 @@ bool owner_all_know(struct engine_reactor *w, struct call *c);
  * when it is. */
 bool owner_synced(struct engine_reactor *w, struct call *c);
 
+/* owner_ready() returns this own call in a later turn. */
+void owner_yield(struct engine_reactor *w, struct call *c);
+
 /* Suspends an own actor as the platform has it, without a client (CALL_SUSPEND with since_ms).
  * ERR_FULL: no block is free; repeat it, which does only what is left. Else c->block and
  * owner.place have to be waited for. */
@@ -77,6 +82,8 @@ enum err owner_take_over(struct engine_reactor *w, struct call *c);
 
 /* The steps at the end of a turn, in this order: */
 void owner_retry(struct engine_reactor *w); /* held calls, if there is room again */
+/* One step of one paused call; true: some are left for the next turn. */
+bool owner_resume(struct engine_reactor *w);
 /* due work; true: some is left for the next turn */
 bool owner_tick(struct engine_reactor *w);
 /* results whose revocation every reactor knows now */

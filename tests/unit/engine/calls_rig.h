@@ -197,6 +197,7 @@ static inline struct rig *rig_create(const char *stall)
     assert_int_equal(pthread_barrier_init(&e->leaving, NULL, RIG_REACTORS), 0);
     e->revoked = revoked_log_create(RIG_REACTORS);
     e->post = post_create(RIG_REACTORS);
+    e->offload = offload_create(engine_reactor_wake, e);
     world_random(&e->pepper, sizeof e->pepper);
     assert_int_equal(signing_create(&e->config, &e->pepper, &e->signing, &f), ERR_OK);
     rig_open_journal(r);
@@ -248,6 +249,7 @@ static inline void rig_drain(struct rig *r)
 
 static inline void rig_stop(struct rig *r)
 {
+    offload_stop(r->engine.offload);
     for (unsigned i = 0; i < RIG_REACTORS; i++)
         engine_reactor_tell(&r->engine.reactors[i], REACTOR_STOP, -1, false);
     for (unsigned i = 0; i < RIG_REACTORS; i++) reactor_join(r->engine.reactors[i].reactor);
@@ -273,6 +275,7 @@ static inline void rig_destroy(struct rig *r)
     bundle_destroy(atomic_load(&e->bundle));
     signing_destroy(e->signing);
     post_destroy(e->post);
+    offload_destroy(e->offload);
     revoked_log_destroy(e->revoked);
     recovery_fini(&r->recovery);
     disk_real_destroy(r->disk);

@@ -1,4 +1,6 @@
 /* The queue around the reviews: waits, deadlines, pages and traces. */
+#include <stdio.h>
+
 #include "shard_scene.h"
 
 static const struct scene_review usual = {0};
@@ -321,6 +323,83 @@ static void a_page_reveals_the_newest_record_of_its_tenant(void **state)
     c->tenant = STR("globex");
     scene_ask(s, c);
     assert_false(s->effects.reveals_unsynced);
+}
+
+/* ---- long lists ---- */
+
+enum { LONG = 1800, OF_ONE_ACTOR = 50 };
+
+/* Of every second one the agent acts for dan. */
+static void enqueue_many(struct scene *s, struct id ids[LONG])
+{
+    char actor[32];
+    for (unsigned i = 0; i < LONG; i++) {
+        snprintf(actor, sizeof actor, "actor-%u", i / OF_ONE_ACTOR);
+        ids[i] = scene_enqueue(
+            s, (struct scene_review){.actor = str_from(actor),
+                                     .principal = str_from(actor),
+                                     .binding = (uint8_t)i,
+                                     .acting_for = i % 2 == 0 ? STR("dan") : STR("eve")});
+    }
+}
+
+static struct call *list_for_dan(struct scene *s)
+{
+    struct call *c = list(s, 0, 100);
+    c->list.acting_for = STR("dan");
+    c->now_ms = s->now_ms;
+    return c;
+}
+
+static void a_long_list_is_read_in_parts(void **state)
+{
+    static struct id ids[LONG];
+    struct scene *s = *state;
+    enqueue_many(s, ids);
+    struct call *c = list_for_dan(s);
+    scene_ask(s, c);
+    assert_true(s->steps >= 2);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->list.total, LONG / 2);
+    assert_int_equal(c->list.count, 100);
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(c->list.reviews[i].ordinal, c->list.reviews[0].ordinal + 2 * i);
+}
+
+/* Each part counts what is there when it is read. */
+static void what_changes_between_the_parts_of_a_list_is_counted_once_or_not(void **state)
+{
+    static struct id ids[LONG];
+    struct scene *s = *state;
+    enqueue_many(s, ids);
+    struct call *c = list_for_dan(s);
+    shard_step(s->shard, c, &s->effects);
+    assert_true(s->effects.pauses && !c->answered);
+    scene_do(s, CALL_DENY, ids[2], STR("rita"));        /* was counted */
+    scene_do(s, CALL_DENY, ids[LONG - 2], STR("rita")); /* was not reached */
+    scene_enqueue(s, (struct scene_review){.actor = STR("late"), .acting_for = STR("dan")});
+    do shard_step(s->shard, c, &s->effects);
+    while (s->effects.again);
+    assert_true(c->answered);
+    assert_int_equal(c->list.total, LONG / 2);
+    assert_int_equal(c->list.count, 100);
+}
+
+static void a_page_of_large_reviews_is_copied_in_parts(void **state)
+{
+    struct scene *s = *state;
+    for (unsigned i = 0; i < 60; i++)
+        scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i, .args_bytes = 20000});
+    for (unsigned of_actor = 0; of_actor < 2; of_actor++) {
+        struct call *c = list(s, 0, 50);
+        if (of_actor) c->list.actor = STR("invoice_bot");
+        scene_ask(s, c);
+        assert_true(s->steps >= 3);
+        assert_int_equal(c->list.total, 60);
+        assert_int_equal(c->list.count, 50);
+        for (uint32_t i = 1; i < 50; i++)
+            assert_int_equal(c->list.reviews[i].ordinal, c->list.reviews[i - 1].ordinal + 1);
+    }
 }
 
 static void what_arrives_out_of_order_is_listed_in_order(void **state)
@@ -726,6 +805,9 @@ int main(void)
         scene_test(what_ended_is_forgotten_after_a_day),
         scene_test(pages_are_oldest_first_and_meet_without_a_gap),
         scene_test(a_page_reveals_the_newest_record_of_its_tenant),
+        scene_test(a_long_list_is_read_in_parts),
+        scene_test(what_changes_between_the_parts_of_a_list_is_counted_once_or_not),
+        scene_test(a_page_of_large_reviews_is_copied_in_parts),
         scene_test(what_arrives_out_of_order_is_listed_in_order),
         scene_test(what_is_pending_is_listed_by_deadline_and_pages_meet),
         scene_test(lists_are_filtered_by_actor_action_and_state),
