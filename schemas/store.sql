@@ -61,6 +61,7 @@ CREATE TABLE records (
     decision TEXT,
     rule TEXT,
     event TEXT NOT NULL,           -- the JSON, byte for byte as it was recorded
+    restored INTEGER NOT NULL DEFAULT 0,    -- 1: posted with the role admin, and in no engine's stream
     CHECK ((node IS NULL) = (seq IS NULL))
 );
 
@@ -165,8 +166,45 @@ CREATE TABLE streams (
     epoch TEXT NOT NULL,           -- of record next_seq - 1
     next_seq INTEGER NOT NULL,     -- all below it are in records, in quarantine, dropped, or given up
     updated_at INTEGER NOT NULL,
+    authenticated INTEGER NOT NULL DEFAULT 1,   -- 0: began before records had MACs, and had none yet
     PRIMARY KEY (node, journal)
 ) WITHOUT ROWID;
+
+-- Evidence (schemas/evidence.md): the checkpoints that engines signed, at most one a second of each stream.
+CREATE TABLE checkpoints (
+    node TEXT NOT NULL,
+    journal TEXT NOT NULL,
+    base INTEGER NOT NULL,         -- the first record of the tree
+    end_seq INTEGER NOT NULL,      -- its last record: base + size - 1
+    from_seq INTEGER NOT NULL,     -- `frontier` is of the records below this one
+    frontier TEXT NOT NULL,        -- what is needed to compute the root from record from_seq on
+    note TEXT NOT NULL,            -- the signed note
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (node, journal, base, end_seq)
+) WITHOUT ROWID;
+
+-- The public keys of engines, as an admin registered them. Node '': the platform's own.
+CREATE TABLE engine_keys (
+    node TEXT NOT NULL,
+    journal TEXT NOT NULL,
+    public_key TEXT NOT NULL,      -- Ed25519, base64
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    mac TEXT NOT NULL,             -- HMAC under a key of the pepper
+    PRIMARY KEY (node, journal, public_key)
+) WITHOUT ROWID;
+
+-- Records that are not in the store by retention, or because a person accepted their loss: signed notes.
+CREATE TABLE removals (
+    number INTEGER PRIMARY KEY,
+    node TEXT NOT NULL,
+    journal TEXT NOT NULL,
+    from_seq INTEGER NOT NULL,
+    end_seq INTEGER NOT NULL,      -- the last one
+    note TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+);
+CREATE INDEX removals_stream ON removals (node, journal, end_seq);
 
 -- What arrived and could not be a row. A row here wants a person's look. At most 100,000 rows and 256
 -- MiB: then the oldest go, as those do that are older than quarantine.keep.

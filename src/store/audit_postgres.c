@@ -130,7 +130,7 @@ static void put_identities(struct buf *b, const struct audit_row *row, struct st
 static void put_record(struct buf *b, const struct audit_row *row, uint64_t id)
 {
     const struct event *e = row->event;
-    copy_row(b, 17);
+    copy_row(b, 18);
     copy_bigint(b, id);
     copy_bigint(b, row->created_at);
     copy_text(b, row->source.node);
@@ -151,6 +151,7 @@ static void put_record(struct buf *b, const struct audit_row *row, uint64_t id)
     copy_text(b, e->decision);
     copy_text(b, e->rule);
     copy_text(b, row->bytes);
+    copy_bigint(b, 0); /* restored */
 }
 
 static enum err flush(struct audit_rows *a);

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-enum { SCHEMA_NEWEST = 17 };
+enum { SCHEMA_NEWEST = 18 };
 
 struct schema_step {
     const char *sql;

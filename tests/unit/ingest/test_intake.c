@@ -482,7 +482,7 @@ static void all_streams_of_a_partition_can_be_asked_for(void **state)
     begin(&s, *state);
     /* More than are looked at together. */
     rig_sql(s.rig, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)"
-                   " INSERT INTO streams SELECT 'n' || i, '0', '" EPOCH_1 "', 5, 1 FROM n");
+                   " INSERT INTO streams SELECT 'n' || i, '0', '" EPOCH_1 "', 5, 1, 1 FROM n");
     struct audit_store *a = store_audit(s.rig->store);
     assert_int_equal(a->ops->begin(a->state), ERR_OK);
     uint64_t total = 0;

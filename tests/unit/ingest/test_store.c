@@ -141,7 +141,7 @@ static void a_released_step_is_never_edited(void **state)
         {"3a2d7f77", "0111a5bc"}, {"58012a35", "8375f160"}, {"3f84c3f4", "34d86c0b"},
         {"71ef7488", "4c532bd5"}, {"180c3aaa", "09283d45"}, {"63622c2c", "7d9b974b"},
         {"efea1296", "51d9cbbe"}, {"9b06b0d0", "216b7269"}, {"0cae70c0", "dda5085d"},
-        {"ff70259e", "a2845d3f"}, {"5c5b615d", "c70e9e0e"},
+        {"ff70259e", "a2845d3f"}, {"5c5b615d", "c70e9e0e"}, {"13688668", "5c48287f"},
     };
     for (size_t i = 0; i < 2 * SCHEMA_NEWEST; i++) {
         const struct schema_step *step = &(i % 2 == 0 ? schema_sqlite : schema_postgres)[i / 2];
@@ -286,7 +286,7 @@ static void become_newer(struct rig *r)
 static void become_ours(struct rig *r)
 {
     rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99"
-                               : "PRAGMA user_version = 17");
+                               : "PRAGMA user_version = 18");
 }
 
 static void a_store_of_a_newer_program_is_refused(void **state)
@@ -305,7 +305,7 @@ static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_mor
 {
     struct rig *r = *state;
     static const char told[] =
-        "it has schema 99 now, and this program knows 17: a newer program has changed it";
+        "it has schema 99 now, and this program knows 18: a newer program has changed it";
     char bytes[4096];
     struct buf out = buf_over(bytes, sizeof bytes);
     struct revision revision;
@@ -328,7 +328,9 @@ static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_mor
 #define BEFORE_15                                                                                  \
     "DROP TABLE suspensions; DROP TABLE set_rows; ALTER TABLE policy_versions DROP COLUMN mac;"    \
     "ALTER TABLE store DROP COLUMN adopted_at; ALTER TABLE store DROP COLUMN set_history;"         \
-    "ALTER TABLE store DROP COLUMN set_mac;"
+    "ALTER TABLE store DROP COLUMN set_mac;"                                                       \
+    "DROP TABLE checkpoints; DROP TABLE engine_keys; DROP TABLE removals;"                         \
+    "ALTER TABLE records DROP COLUMN restored; ALTER TABLE streams DROP COLUMN authenticated;"
 
 /* The store as it was before step 7. */
 static const char sqlite_before_7[] =

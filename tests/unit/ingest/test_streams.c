@@ -228,9 +228,9 @@ static void all_nodes_together_have_a_bound_too(void **state)
     snprintf(
         sql, sizeof sql,
         rig_is_postgres
-            ? "INSERT INTO streams SELECT 'n' || n, '0', 'e', 1, 1 FROM generate_series(1, %d) AS n"
+            ? "INSERT INTO streams SELECT 'n' || n, '0', 'e', 1, 1, 1 FROM generate_series(1, %d) AS n"
             : "INSERT INTO streams WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < %d)"
-              " SELECT 'n' || n, '0', 'e', 1, 1 FROM g",
+              " SELECT 'n' || n, '0', 'e', 1, 1, 1 FROM g",
         LIMIT_STREAMS - 1);
     rig_sql(r, sql);
     assert_int_equal(begin_stream(r, "node-1", "0"), ERR_OK);
