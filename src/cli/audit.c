@@ -232,6 +232,10 @@ const struct command audit_commands[] = {
      NULL, 1, 1, audit_trace},
     {"audit", "export", "", "write the audit trail to a file, oldest first", export_text,
      export_flags, 0, 0, audit_export},
+    {"audit", "verify", "", "check every record against the signed checkpoints", verify_text,
+     verify_flags, 0, 0, audit_verify},
+    {"audit", "prove", "EVENT", "write a proof that one record is in its signed tree", prove_text,
+     prove_flags, 1, 1, audit_prove},
     {"audit", "accept-gap", "", "let a stream continue after records that are lost", gap_text,
      gap_flags, 0, 0, audit_accept_gap},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

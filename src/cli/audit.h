@@ -42,4 +42,14 @@ extern const struct flag export_flags[];
 extern const char export_text[];
 int audit_export(struct cli *c, const struct arguments *a);
 
+/* `writ audit verify` (audit_verify.c). */
+extern const struct flag verify_flags[];
+extern const char verify_text[];
+int audit_verify(struct cli *c, const struct arguments *a);
+
+/* `writ audit prove` (audit_prove.c). */
+extern const struct flag prove_flags[];
+extern const char prove_text[];
+int audit_prove(struct cli *c, const struct arguments *a);
+
 #endif

@@ -254,11 +254,12 @@ static int was_refused(struct cli *c, const struct request *r, const struct repl
     return REFUSED;
 }
 
-static void answer_keep(struct cli *c, const struct http_answer *a, struct reply *ret)
+static void answer_keep(struct cli *c, const struct http_answer *a, bool is_raw, struct reply *ret)
 {
     *ret = (struct reply){.status = a->status, .body = arena_copy(&c->arena, a->body)};
     ret->date = arena_copy(&c->arena, http_answer_header(a, STR("Date")));
     ret->etag = arena_copy(&c->arena, http_answer_header(a, STR("ETag")));
+    if (is_raw && a->status < 300) return;
     struct fault ignored;
     struct json_options options = {.depth_max = JSON_DEPTH_CAP, .nul_anywhere = true};
     if (json_read(ret->body, &options, &c->arena, &ret->root, &ignored) != ERR_OK) ret->root = NULL;
@@ -295,12 +296,12 @@ int cli_call(struct cli *c, const struct request *r, struct reply *ret)
     struct http_answer answer;
     if (http_call(c->clients[r->side], &what, false, &answer, &ret->fault) != ERR_OK)
         return cannot_reach(c, r, ret);
-    answer_keep(c, &answer, ret);
+    answer_keep(c, &answer, r->is_raw, ret);
     if (c->arena.overflow && !r->may_overflow)
         return cli_complain(
             c, REFUSED, "the answer is larger than this command's memory; use a smaller --limit");
     if (ret->status < 200 || ret->status >= 300) return was_refused(c, r, ret);
-    bool is_callers = r->quiet || r->may_overflow;
+    bool is_callers = r->quiet || r->may_overflow || r->is_raw;
     return is_callers || json_is_object(ret->root) ? DONE : is_no_answer(c, r);
 }
 

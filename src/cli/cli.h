@@ -123,6 +123,7 @@ struct request {
     /* prints errors of the command line only: the caller prints failures */
     bool quiet;
     bool may_overflow;   /* the caller handles an answer that is too large for the arena */
+    bool is_raw;         /* the answer is not read as JSON */
     unsigned timeout_ms; /* 0: half a minute */
     /* printed too if the request is refused with that code; NULL: nothing */
     const char *hint_code, *hint;

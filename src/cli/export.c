@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "cli/export_file.h"
 #include "cli/export_row.h"
+#include "cli/evidence.h"
 
 enum { PAGE_ARENA_FIRST = 1 << 20, PAGE_ARENA_LIMIT = 64 << 20 };
 
@@ -209,6 +210,7 @@ static void tell_end(struct cli *c, const struct export_run *x)
 int audit_export(struct cli *c, const struct arguments *a)
 {
     struct export_run x = {.rows = LIMIT_PAGE};
+    if (argument_given(a, "evidence")) return evidence_export(c, a);
     int code = read_options(c, a, &x);
     if (code != DONE) return code;
     code = export_file_open(c, &x.file, argument_given(a, "resume"));
@@ -232,6 +234,7 @@ int audit_export(struct cli *c, const struct arguments *a)
 const struct flag export_flags[] = {
     AUDIT_FILTER_FLAGS,
     {"format", "WORD", "ndjson (default: each event as recorded) or csv"},
+    {"evidence", NULL, "all records with what proves them, for writ audit verify --file"},
     {"output", "FILE", "into this new file (default, or -: standard output)"},
     {"resume", NULL, "continue an --output that was begun with the same options"},
     {"unguarded", NULL,

@@ -136,6 +136,32 @@ void proof_begin_consistency(struct proof_maker *m, uint64_t old_size, uint64_t 
     order_ranges(m);
 }
 
+/* A range that ends in the frontier is one of its subtrees, because its sibling on the walk does not end
+ * there. One that begins in it begins with some of its last subtrees. */
+void proof_skip(struct proof_maker *m, struct hasher *h, const struct frontier *f)
+{
+    check(m->added == 0 && f->size <= m->size);
+    uint64_t at = 0;
+    size_t root = 0;
+    for (uint64_t bit = 1ull << 62; bit != 0; bit >>= 1) {
+        if ((f->size & bit) == 0) continue;
+        while (m->range < m->proof.count && m->ranges[m->range].end <= at) m->range++;
+        struct proof_range *r = &m->ranges[m->range];
+        if (m->range < m->proof.count && at >= r->first) {
+            m->filled.roots[root_count(m->filled.size)] = f->roots[root];
+            m->filled.size += bit;
+            if (at + bit == r->end) {
+                m->proof.hashes[r->place] = frontier_root(&m->filled, h);
+                m->filled.size = 0;
+                m->range++;
+            }
+        }
+        at += bit;
+        root++;
+    }
+    m->added = f->size;
+}
+
 void proof_add(struct proof_maker *m, struct hasher *h, const struct sha256 *leaf)
 {
     check(m->added < m->size);

@@ -75,6 +75,9 @@ struct proof_maker {
 void proof_begin_inclusion(struct proof_maker *m, uint64_t index, uint64_t size);
 /* That the tree of `size` leaves begins with all of the tree of `old_size`; old_size <= size. */
 void proof_begin_consistency(struct proof_maker *m, uint64_t old_size, uint64_t size);
+/* Instead of adding the first leaves: a frontier of them, whose size is at most the index (of an
+ * inclusion), or the old size. Right after begin. */
+void proof_skip(struct proof_maker *m, struct hasher *h, const struct frontier *f);
 void proof_add(struct proof_maker *m, struct hasher *h, const struct sha256 *leaf);
 static inline bool proof_is_complete(const struct proof_maker *m) { return m->added == m->size; }
 

@@ -99,7 +99,12 @@ enum err verify_add_key(struct verify *h, const uint8_t public_key[ED25519_KEY_B
     return ERR_OK;
 }
 
-void verify_set_platform(struct verify *h, const struct note_key *k) { h->platform = *k; }
+enum err verify_add_platform(struct verify *h, const struct note_key *k)
+{
+    if (h->platform_count == VERIFY_KEYS_MAX) return ERR_FULL;
+    h->platforms[h->platform_count++] = *k;
+    return ERR_OK;
+}
 
 /* ---- checkpoints ---- */
 
@@ -209,15 +214,11 @@ static bool take(struct str *text, char end, struct str *ret)
     return true;
 }
 
-static bool read_removal(const struct verify *h, struct str text, struct verify_removal *ret)
+/* The lines after the name of the stream. */
+static bool read_removal(struct str text, struct verify_removal *ret)
 {
-    char room[VERIFY_NAME_MAX];
-    struct buf name = buf_over(room, sizeof room);
-    struct str line, kind, first, last, time, base, frontier;
+    struct str kind, first, last, time, base, frontier;
     *ret = (struct verify_removal){0};
-    if (!verify_name(h->node, h->journal, &name) || !take(&text, '\n', &line) ||
-        !str_equal(line, buf_view(&name)))
-        return false;
     if (!take(&text, '\n', &kind) || !take(&text, ' ', &first) || !take(&text, '\n', &last) ||
         !take(&text, '\n', &time) || time.size >= sizeof ret->time)
         return false;
@@ -235,16 +236,39 @@ static bool read_removal(const struct verify *h, struct str text, struct verify_
     return ret->has_tree;
 }
 
-void verify_add_removal(struct verify *h, struct str bytes)
+bool verify_read_removal(struct str bytes, struct verify_removal *ret)
+{
+    struct note n;
+    struct str name;
+    return note_read(bytes, &n, NULL) == ERR_OK && take(&n.text, '\n', &name) &&
+           read_removal(n.text, ret);
+}
+
+/* Whether the first line of the note names this stream. */
+static bool is_named(const struct verify *h, struct str text)
+{
+    char room[VERIFY_NAME_MAX];
+    struct buf name = buf_over(room, sizeof room);
+    return verify_name(h->node, h->journal, &name) &&
+           str_equal(str_of(text.bytes, str_find(text, '\n')), buf_view(&name));
+}
+
+void verify_add_removal(struct verify *h, uint64_t number, struct str bytes)
 {
     struct note n;
     struct verify_removal r;
-    if (note_read(bytes, &n, NULL) != ERR_OK || !read_removal(h, n.text, &r)) {
+    if (number <= h->removal_number) return;
+    h->removal_number = number;
+    if (note_read(bytes, &n, NULL) != ERR_OK || !is_named(h, n.text) ||
+        !verify_read_removal(bytes, &r)) {
         find(h, VERIFY_FORGED_REMOVAL, 0, 0,
              "it is not a note about removed records of this stream");
         return;
     }
-    if (str_is_absent(h->platform.name) || note_verify(&n, &h->platform) != NOTE_SIGNED) {
+    bool is_good = false;
+    for (size_t i = 0; i < h->platform_count && !is_good; i++)
+        is_good = note_verify(&n, &h->platforms[i]) == NOTE_SIGNED;
+    if (!is_good) {
         find(h, VERIFY_FORGED_REMOVAL, r.first, r.last, "the platform's key did not sign it");
         return;
     }
@@ -357,9 +381,18 @@ static void meet_marks(struct verify *h, uint64_t seq)
     meet_all(h, &h->anchors, seq);
 }
 
+/* An anchor has no frontier, and at its base it needs none. */
+static void open_anchor(struct verify *h)
+{
+    if (h->tree.is_known || h->anchors.first == h->anchors.count) return;
+    if (h->anchors.list[h->anchors.first].base == h->next)
+        h->tree = (struct verify_tree){.is_known = true, .base = h->next, .start = h->next};
+}
+
 static void append(struct verify *h, uint64_t seq, const struct sha256 *leaf)
 {
     open_marks(h);
+    open_anchor(h);
     if (h->tree.is_known) frontier_append(&h->tree.frontier, h->hasher, leaf);
     if (h->other.is_known) frontier_append(&h->other.frontier, h->hasher, leaf);
     h->next = seq + 1;

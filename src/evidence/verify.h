@@ -4,7 +4,7 @@
  * Give it what is known of the stream, then its records in the order of their seqs:
  *
  *   verify_init
- *   verify_add_key, verify_set_platform    first
+ *   verify_add_key, verify_add_platform    first
  *   verify_add_removal                      at any time
  *   verify_add_checkpoint                   at the latest before the record `from_seq`
  *   verify_add_aside                        a record in quarantine; before the record after it
@@ -98,9 +98,11 @@ struct verify {
     struct hasher *hasher;
     struct note_key keys[VERIFY_KEYS_MAX]; /* of the stream's engine */
     size_t key_count;
-    struct note_key platform; /* signs notes of removal; name absent: unknown */
+    struct note_key platforms[VERIFY_KEYS_MAX]; /* sign notes of removal */
+    size_t platform_count;
     struct verify_removal *removals;
     size_t removal_count, removal_room;
+    uint64_t removal_number; /* of the newest */
     struct verify_marks marks, anchors;
     uint64_t open_at; /* the lowest `from` of a checkpoint that was not opened yet; 0: none */
     struct verify_range *holes;
@@ -125,8 +127,8 @@ void verify_fini(struct verify *h);
 
 /* The public key of the stream's engine. ERR_FULL: too many. */
 enum err verify_add_key(struct verify *h, const uint8_t public_key[ED25519_KEY_BYTES]);
-/* The platform's key, under its name; borrowed. */
-void verify_set_platform(struct verify *h, const struct note_key *k);
+/* A key of the platform, under its name, which is borrowed. ERR_FULL: too many. */
+enum err verify_add_platform(struct verify *h, const struct note_key *k);
 
 struct verify_checkpoint {
     struct str note;
@@ -135,11 +137,15 @@ struct verify_checkpoint {
     bool is_anchor;
 };
 void verify_add_checkpoint(struct verify *h, const struct verify_checkpoint *c);
-void verify_add_removal(struct verify *h, struct str note);
+/* `number`: of the note, rising; one that was given already is left out. */
+void verify_add_removal(struct verify *h, uint64_t number, struct str note);
 void verify_add_aside(struct verify *h, uint64_t seq, const struct sha256 *leaf);
 void verify_add_record(struct verify *h, uint64_t seq, const struct sha256 *leaf);
 /* `position`: the stream's next seq as the store has it; 0: unknown. */
 void verify_finish(struct verify *h, uint64_t position);
+
+/* The text of a note of removal, without its signature. */
+bool verify_read_removal(struct str note, struct verify_removal *ret);
 
 /* `writ/NODE/JOURNAL`, percent-encoded, in `to`. False: it is too long. */
 bool verify_name(struct str node, struct str journal, struct buf *to);

@@ -158,6 +158,7 @@ void ingest_handle(void *context, struct http_exchange *x); /* ingest.c */
 void positions_handle(void *context, struct http_exchange *x);
 void audit_query_handle(void *context, struct http_exchange *x); /* audit.c */
 void audit_trace_handle(void *context, struct http_exchange *x);
+void evidence_page_handle(void *context, struct http_exchange *x);
 void policy_list_handle(void *context, struct http_exchange *x); /* policy.c */
 void policy_get_handle(void *context, struct http_exchange *x);
 void policy_put_handle(void *context, struct http_exchange *x);

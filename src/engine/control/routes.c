@@ -230,6 +230,7 @@ const struct http_route engine_routes[] = {
     FORWARD(HTTP_POST, "/api/v1/policies/{name}/rollback", HTTP_BODY_JSON, 0),
     FORWARD(HTTP_GET, "/api/v1/bundle", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/audit", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/audit/evidence", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/audit/trace/{id}", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/audit/positions", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/engines", HTTP_BODY_NONE, 0),

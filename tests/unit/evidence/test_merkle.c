@@ -241,6 +241,28 @@ static void each_leaf_of_each_tree_has_a_proof(void **state)
         }
 }
 
+/* The first leaves may be forgotten: their frontier is enough. */
+static void a_proof_is_made_from_a_frontier(void **state)
+{
+    (void)state;
+    struct proof_maker whole, cut;
+    for (uint64_t size = 1; size <= 40; size++)
+        for (uint64_t index = 0; index < size; index++) {
+            struct frontier f = {0};
+            proof_begin_inclusion(&whole, index, size);
+            complete(&whole, all);
+            for (uint64_t skipped = 0; skipped <= index; skipped++) {
+                proof_begin_inclusion(&cut, index, size);
+                proof_skip(&cut, hasher, &f);
+                complete(&cut, all);
+                assert_int_equal(cut.proof.count, whole.proof.count);
+                assert_memory_equal(cut.proof.hashes, whole.proof.hashes,
+                                    whole.proof.count * sizeof *whole.proof.hashes);
+                frontier_append(&f, hasher, &all[skipped]);
+            }
+        }
+}
+
 static void assert_consistency_binds(uint64_t old, uint64_t size, const struct merkle_proof *proof)
 {
     struct merkle_proof wrong = *proof;
@@ -299,6 +321,7 @@ int main(void)
         cmocka_unit_test(a_frontier_has_the_root_of_the_definition),
         cmocka_unit_test(a_stored_frontier_goes_on),
         cmocka_unit_test(each_leaf_of_each_tree_has_a_proof),
+        cmocka_unit_test(a_proof_is_made_from_a_frontier),
         cmocka_unit_test(each_tree_is_consistent_with_each_later_one),
         cmocka_unit_test(a_proof_of_a_huge_tree_is_short),
     };

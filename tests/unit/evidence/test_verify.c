@@ -153,10 +153,10 @@ static const char *read_scene(const struct scene *s)
     if (s->has_key) assert_int_equal(verify_add_key(&h, key), ERR_OK);
     ed25519_public(platform_key, key);
     struct note_key platform = note_key_of(STR("writ/platform/x"), key);
-    verify_set_platform(&h, &platform);
+    assert_int_equal(verify_add_platform(&h, &platform), ERR_OK);
     const struct verify_checkpoint anchor = {.note = s->anchor.view, .is_anchor = true};
     if (s->anchor.view.size > 0) verify_add_checkpoint(&h, &anchor);
-    if (s->removal.view.size > 0) verify_add_removal(&h, s->removal.view);
+    if (s->removal.view.size > 0) verify_add_removal(&h, 1, s->removal.view);
     add_marks(&h, s);
     if (s->aside_seq != 0) verify_add_aside(&h, s->aside_seq, &s->aside);
     for (uint64_t seq = 1; seq <= RECORDS + 1; seq++)
@@ -277,6 +277,20 @@ static void an_anchor_of_this_history_agrees(void **state)
     sign_checkpoint(&s->anchor, 1, &f, engine_key);
     assert_string_equal(read_scene(s), "");
     assert_int_equal(result.covered, RECORDS);
+}
+
+static void an_anchor_proves_records_without_checkpoints(void **state)
+{
+    (void)state;
+    struct scene *s = scene_make();
+    struct frontier f = {0};
+    for (uint64_t seq = 1; seq <= 25; seq++) frontier_append(&f, hasher, &s->leaves[seq]);
+    sign_checkpoint(&s->anchor, 1, &f, engine_key);
+    for (size_t i = 0; i < RUNS; i++) s->marks[i].is_there = false;
+    assert_string_equal(read_scene(s), "");
+    assert_int_equal(result.covered, 25);
+    s->leaves[3] = leaf_of(3, 1);
+    assert_string_equal(read_scene(s), "second history 1-25");
 }
 
 /* ---- something was ---- */
@@ -462,6 +476,7 @@ int main(void)
         cmocka_unit_test(an_accepted_gap_is_no_finding),
         cmocka_unit_test(a_record_in_quarantine_is_in_the_tree),
         cmocka_unit_test(an_anchor_of_this_history_agrees),
+        cmocka_unit_test(an_anchor_proves_records_without_checkpoints),
         cmocka_unit_test(each_change_is_found),
         cmocka_unit_test(a_record_that_comes_twice_is_found),
     };

@@ -1,0 +1,113 @@
+/* evidence_page.c - GET /api/v1/audit/evidence: the evidence of the whole store, page by page, for a
+ * verifier (schemas/evidence.md). Streams have records of all tenants, so only keys of every tenant may
+ * read it. */
+#include "store/evidence_page.h"
+
+#include "base/limits.h"
+#include "crypto/base64.h"
+#include "json/json.h"
+#include "platform/platform.h"
+
+struct evidence_detail {
+    struct evidence_asked asked;
+    struct sha256 key; /* of the MACs of registered keys */
+    char names[2 * EVIDENCE_PLACE_TEXT];
+};
+
+/* ---- on a reader ---- */
+
+static bool is_registered(void *context, struct str node, struct str journal, struct str public_key,
+                          struct str mac)
+{
+    const struct evidence_detail *d = context;
+    char bytes[2 * EVIDENCE_PLACE_TEXT + 256];
+    struct buf text = buf_over(bytes, sizeof bytes);
+    struct sha256 stored;
+    buf_put(&text, node);
+    buf_put_byte(&text, '\0');
+    buf_put(&text, journal);
+    buf_put_byte(&text, '\0');
+    buf_put(&text, public_key);
+    if (text.overflow || !sha256_read_hex(mac, &stored)) return false;
+    struct sha256 right =
+        hmac_once(str_of((const char *)d->key.bytes, SHA256_BYTES), buf_view(&text));
+    return bytes_equal_secret(right.bytes, stored.bytes, SHA256_BYTES);
+}
+
+static void put_place(struct buf *out, const struct evidence_place *p)
+{
+    buf_put_literal(out, "{\"line\":\"next\",\"own\":");
+    buf_put(out, p->is_own ? STR("true") : STR("false"));
+    buf_put_literal(out, ",\"node\":");
+    json_put_string(out, p->is_own ? STR("") : p->node);
+    buf_put_literal(out, ",\"journal\":");
+    json_put_string(out, p->is_own ? STR("") : p->journal);
+    buf_printf(out, ",\"seq\":%llu}\n", (unsigned long long)p->seq);
+}
+
+static void evidence_work(struct job *j, struct store *s)
+{
+    struct evidence_detail *d = j->detail;
+    struct evidence_place next;
+    bool more;
+    d->asked.check = is_registered;
+    d->asked.context = d;
+    buf_put_literal(&j->reply, "[\n");
+    j->err = evidence_page(s, &d->asked, &j->reply, d->names, &more, &next, &j->fault);
+    if (j->err != ERR_OK) {
+        buf_clear(&j->reply);
+        return;
+    }
+    if (more)
+        put_place(&j->reply, &next);
+    else
+        j->reply.size -= 2, buf_put_byte(&j->reply, '\n'); /* no comma after the last line */
+    buf_put_byte(&j->reply, ']');
+}
+
+/* ---- on the reactor ---- */
+
+static enum err name_parameter(struct job *j, const struct http_exchange *x, const char *name,
+                               struct str *ret)
+{
+    struct str value;
+    enum err err = http_parameter(x, str_from(name), &value, &j->fault);
+    if (err == ERR_OK && value.size > LIMIT_ID_CHARACTERS)
+        err = fault_set(&j->fault, ERR_BAD_PARAMETER, "", "%s: is longer than %d bytes", name,
+                        LIMIT_ID_CHARACTERS);
+    if (err == ERR_OK) *ret = job_copy(j, value);
+    return err;
+}
+
+static enum err read_place(struct job *j, const struct http_exchange *x, struct evidence_place *ret)
+{
+    struct str seq;
+    enum err err = name_parameter(j, x, "node", &ret->node);
+    if (err == ERR_OK) err = name_parameter(j, x, "journal", &ret->journal);
+    if (err == ERR_OK) err = api_flag(x, STR("own"), &ret->is_own, &j->fault);
+    if (err == ERR_OK) err = http_parameter(x, STR("seq"), &seq, &j->fault);
+    if (err != ERR_OK) return err;
+    if (!str_is_absent(seq) && (!str_to_u64(seq, &ret->seq) || ret->seq > INT64_MAX / 2))
+        return fault_set(&j->fault, ERR_BAD_PARAMETER, "", "seq: must be the number of a record");
+    ret->is_begun = ret->is_own || !str_is_absent(ret->node);
+    if (!ret->is_begun && ret->seq > 0)
+        return fault_set(&j->fault, ERR_BAD_PARAMETER, "",
+                         "seq: needs node and journal, or own=true, of the page before");
+    return ERR_OK;
+}
+
+void evidence_page_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    struct job *j = job_create(p, x, evidence_work);
+    struct evidence_detail *d = job_detail(j, struct evidence_detail);
+    enum err err = read_place(j, x, &d->asked.after);
+    if (err == ERR_OK && !platform_is_everywhere(p))
+        err = fault_set(&j->fault, ERR_WRONG_TENANT, "",
+                        "evidence has records of all tenants: only an auditor or admin of tenant * "
+                        "may read it");
+    d->key = hkdf_once(str_of((const char *)p->pepper.bytes, sizeof p->pepper.bytes), STR(""),
+                       STR("writ registered keys of engines 1"));
+    j->is_slow = true;
+    job_send_if(j, x, err, QUEUE_READER);
+}
