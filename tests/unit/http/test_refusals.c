@@ -2,13 +2,14 @@
 #include "unit/http/rig.h"
 
 /* The request is answered with `status`; then the server closes, or (lives) serves another. */
-static void expect_refusal(const char *request, size_t size, int status, bool lives)
+static void expect_refusal(const char *rule, const char *request, size_t size, int status,
+                           bool lives)
 {
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
     rig_say_bytes(rig, p, request, size);
     if (rig_hear(rig, p, 1) != 1 || heard_status(p) != status)
-        fail_msg("expected %d, heard: %s, for: %.200s", status, p->heard, request);
+        fail_msg("%s: expected %d, heard: %s, for: %.200s", rule, status, p->heard, request);
     assert_int_equal(rig->handled, 0);
     if (lives) {
         assert_false(heard(p, "Connection: close"));
@@ -29,123 +30,183 @@ static void expect_refusal(const char *request, size_t size, int status, bool li
 
 static void closes(const char *request, int status)
 {
-    expect_refusal(request, strlen(request), status, false);
-}
-
-static void lives(const char *request, int status)
-{
-    expect_refusal(request, strlen(request), status, true);
+    expect_refusal("", request, strlen(request), status, false);
 }
 
 #define H "Host: a\r\n"
 #define JSON "Content-Type: application/json\r\n"
 
-static void a_folded_header_is_refused(void **state)
-{
-    (void)state;
-    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\r\n b\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\r\n\tb\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n X: a\r\n" H "\r\n", 400);
-}
+/* ---- what is refused by itself ---- */
 
-static void a_bare_line_feed_is_refused_anywhere_in_the_head(void **state)
-{
-    (void)state;
-    closes("GET /things/1 HTTP/1.1\n" H "\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\nHost: a\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H "\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\nY: b\r\n\r\n", 400);
-    closes("\nGET /things/1 HTTP/1.1\r\n" H "\r\n", 400);
-}
+#define GET "GET /things/1 HTTP/1.1\r\n" H
+#define POST "POST /echo HTTP/1.1\r\n" H JSON
+#define END " HTTP/1.1\r\n" H "\r\n"
 
-static void a_bare_carriage_return_is_refused(void **state)
-{
-    (void)state;
-    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\rb\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\r\r\n\r\n", 400);
-}
+enum { CLOSES, LIVES };
 
-static void a_bad_header_name_is_refused(void **state)
+static const struct group {
+    const char *rule;
+    int after, status;
+    const char *requests[17];
+} groups[] = {
+    {"a folded header is refused",
+     CLOSES,
+     400,
+     {GET "X: a\r\n b\r\n\r\n", GET "X: a\r\n\tb\r\n\r\n",
+      "GET /things/1 HTTP/1.1\r\n X: a\r\n" H "\r\n"}},
+    {"a bare line feed is refused anywhere in the head",
+     CLOSES,
+     400,
+     {"GET /things/1 HTTP/1.1\n" H "\r\n", "GET /things/1 HTTP/1.1\r\nHost: a\n\r\n", GET "\n",
+      GET "X: a\nY: b\r\n\r\n", "\nGET /things/1" END}},
+    {"a bare carriage return is refused",
+     CLOSES,
+     400,
+     {GET "X: a\rb\r\n\r\n", GET "X: a\r\r\n\r\n"}},
+    {"a bad header name is refused",
+     CLOSES,
+     400,
+     {GET ": a\r\n\r\n", "GET /things/1 HTTP/1.1\r\nHost : a\r\n\r\n", GET "X Y: a\r\n\r\n",
+      GET "X\r\n\r\n", GET "X\x01: a\r\n\r\n", GET "X\xc3\xa9: a\r\n\r\n"}},
+    {"a control byte in a header value is refused",
+     CLOSES,
+     400,
+     {GET "X: a\x01\r\n\r\n", GET "X: a\x7f\r\n\r\n"}},
+    {"exactly one host is wanted",
+     CLOSES,
+     400,
+     {"GET /things/1 HTTP/1.1\r\n\r\n", "GET /things/1 HTTP/1.1\r\n" H H "\r\n",
+      "GET /things/1 HTTP/1.0\r\n" H "hOST: b\r\n\r\n",
+      "GET /things/1 HTTP/1.1\r\nHost: a b\r\n\r\n", "GET /things/1 HTTP/1.1\r\nHost: a, b\r\n\r\n",
+      "GET /things/1 HTTP/1.1\r\nHost: a/b\r\n\r\n",
+      "GET /things/1 HTTP/1.1\r\nHost: u@a\r\n\r\n"}},
+    {"an ambiguous length is refused",
+     CLOSES,
+     400,
+     {POST "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+      POST "Content-Length: 2, 2\r\n\r\n{}",
+      POST "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+      POST "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}",
+      POST "Content-Length: +2\r\n\r\n{}", POST "Content-Length: 0x2\r\n\r\n{}",
+      POST "Content-Length: \r\n\r\n", POST "Content-Length:\t\r\n\r\n",
+      POST "Content-Length: 2\t2\r\n\r\n{}", POST "Content-Length: 2\v\r\n\r\n{}",
+      "POST /echo HTTP/1.1\t\r\n" H JSON "Content-Length: 2\r\n\r\n{}",
+      POST "Content-Length\t: 2\r\n\r\n{}", POST "Content-Length\t\r\n\r\n{}",
+      POST "Content-Length: 99999999999999999999\r\n\r\n",
+      POST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      "POST /echo HTTP/1.0\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}},
+    {"an unknown transfer coding is not implemented",
+     CLOSES,
+     501,
+     {POST "Transfer-Encoding: gzip\r\n\r\n", POST "Transfer-Encoding: gzip, chunked\r\n\r\n",
+      POST "Transfer-Encoding: chunked, gzip\r\n\r\n", POST "Transfer-Encoding: xchunked\r\n\r\n",
+      POST "Transfer-Encoding:\r\n\r\n"}},
+    {"a bad byte in the target is refused",
+     CLOSES,
+     400,
+     {"GET /things/\xc3\xa9" END, "GET /things/\x01" END, "GET /things/\x7f" END,
+      "GET /things/a#b" END, "GET things" END, "GET  /things/1" END, "GET /things/1 " END,
+      "GET /things/1 HTTP/1.1 \r\n" H "\r\n", "GET\t/things/1" END, "GET /things/1\r\n\r\n",
+      "CONNECT a:80" END}},
+    {"a bad percent encoding in the path is refused",
+     LIVES,
+     400,
+     {"GET /things/%zz" END, "GET /things/%4" END, "GET /things/%" END, "GET /things/%00" END}},
+    {"a bad percent encoding in the path is refused", LIVES, 404, {"GET /things%2Fa" END}},
+    {"a bad percent encoding in the path is refused",
+     LIVES,
+     400,
+     {"GET /things/%ff" END, "GET /things/%ed%a0%80" END}},
+    {"another protocol is refused at once", CLOSES, 505, {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}},
+    {"another protocol is refused at once",
+     CLOSES,
+     400,
+     {"GET / RTSP/1.0\r\n" H "\r\n", "SOURCE / ICE/1.0\r\n" H "\r\n"}},
+    {"another version is refused",
+     CLOSES,
+     505,
+     {"GET /things/1 HTTP/2.0\r\n" H "\r\n", "GET /things/1 HTTP/1.2\r\n" H "\r\n",
+      "GET /things/1 HTTP/0.9\r\n" H "\r\n", "GET /things/1 HTTP/3.7\r\n" H "\r\n"}},
+    {"another version is refused",
+     CLOSES,
+     400,
+     {"GET /things/1 HTTP/11\r\n" H "\r\n", "GET /things/1 http/1.1\r\n" H "\r\n"}},
+    {"an unknown path is not found",
+     LIVES,
+     404,
+     {"GET /nowhere" END, "GET /things/" END, "GET /things/1/" END, "GET //things/1" END,
+      "GET /things/../things/1" END, "OPTIONS *" END,
+      "POST /nowhere HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\n{}"}},
+    {"an unknown path is not found",
+     CLOSES,
+     404,
+     {"POST /nowhere HTTP/1.1\r\n" H "Content-Length: 20\r\n\r\n{}",
+      "POST /nowhere HTTP/1.1\r\n" H
+      "Transfer-Encoding: chunked\r\n\r\n" /* no request is found in a body */
+      "24\r\nGET /things/1 HTTP/1.1\r\n" H "\r\n\r\n0\r\n\r\n"}},
+    {"another method is not allowed and allow says which",
+     LIVES,
+     405,
+     {"GET /echo" END, "PATCH /things/1" END, "DELETE /things/all" END}},
+    {"another method is not allowed and allow says which", CLOSES, 501, {"BREW /echo" END}},
+    {"an unknown query parameter is named",
+     LIVES,
+     400,
+     {"GET /things/1?q=1&r=2" END, "GET /things/1?q=" END, "GET /things/1?q" END,
+      "DELETE /things/1?q=1" END, "GET /things/1?=1" END, "GET /things/1?%zz=1" END}},
+    {"another content type is refused",
+     LIVES,
+     415,
+     {"POST /echo HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\n{}",
+      "POST /echo HTTP/1.1\r\n" H "Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
+      "POST /echo HTTP/1.1\r\n" H "Content-Type: application/jsonx\r\nContent-Length: 2\r\n\r\n{}",
+      "POST /echo HTTP/1.1\r\n" H
+      "Content-Type: application/x-ndjson\r\nContent-Length: 2\r\n\r\n{}",
+      "POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+      "POST /lines HTTP/1.1\r\n" H
+      "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1\r\n\r\na"}},
+    {"an encoded body is refused as such",
+     LIVES,
+     415,
+     {POST "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+      POST "content-encoding: br\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"}},
+    {"another expectation fails", LIVES, 417, {POST "Expect: tea\r\nContent-Length: 2\r\n\r\n{}"}},
+    {"a body over the limit is refused before it is sent",
+     CLOSES,
+     413,
+     {POST "Content-Length: 65537\r\n\r\n",
+      POST "Expect: 100-continue\r\nContent-Length: 65537\r\n\r\n",
+      POST "Transfer-Encoding: chunked\r\n\r\n10001\r\n",
+      "PUT /big HTTP/1.1\r\n" H JSON "Content-Length: 3145729\r\n\r\n"}},
+};
+
+static void every_request_of_the_table_is_refused(void **state)
 {
     (void)state;
-    closes("GET /things/1 HTTP/1.1\r\n" H ": a\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\nHost : a\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H "X Y: a\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H "X\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H "X\x01: a\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H "X\xc3\xa9: a\r\n\r\n", 400);
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (const char *const *r = groups[g].requests; *r != NULL; r++)
+            expect_refusal(groups[g].rule, *r, strlen(*r), groups[g].status,
+                           groups[g].after == LIVES);
 }
 
 static void a_control_byte_in_a_header_value_is_refused(void **state)
 {
     (void)state;
-    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\x01\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\x7f\r\n\r\n", 400);
     static const char nul[] = "GET /things/1 HTTP/1.1\r\n" H "X: a\0b\r\n\r\n";
-    expect_refusal(nul, sizeof nul - 1, 400, false);
-}
-
-static void exactly_one_host_is_wanted(void **state)
-{
-    (void)state;
-    closes("GET /things/1 HTTP/1.1\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\n" H H "\r\n", 400);
-    closes("GET /things/1 HTTP/1.0\r\n" H "hOST: b\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\nHost: a b\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\nHost: a, b\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\nHost: a/b\r\n\r\n", 400);
-    closes("GET /things/1 HTTP/1.1\r\nHost: u@a\r\n\r\n", 400);
+    expect_refusal("nul", nul, sizeof nul - 1, 400, false);
 }
 
 static void a_header_with_one_value_has_one_line(void **state)
 {
+    (void)state;
     static const char *const names[] = {"Content-Encoding", "Content-Type", "Expect",
                                         "Idempotency-Key", "X-Request-ID"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char request[256];
         (void)snprintf(request, sizeof request,
                        "GET /things/1 HTTP/1.1\r\n" H "%s: \r\n%s: a\r\n\r\n", names[i], names[i]);
         closes(request, 400);
     }
-}
-
-static void an_ambiguous_length_is_refused(void **state)
-{
-    (void)state;
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
-           400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2, 2\r\n\r\n{}", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON
-           "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
-           400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON
-           "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}",
-           400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: +2\r\n\r\n{}", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 0x2\r\n\r\n{}", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: \r\n\r\n", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length:\t\r\n\r\n", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\t2\r\n\r\n{}", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\v\r\n\r\n{}", 400);
-    closes("POST /echo HTTP/1.1\t\r\n" H JSON "Content-Length: 2\r\n\r\n{}", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length\t: 2\r\n\r\n{}", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length\t\r\n\r\n{}", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 99999999999999999999\r\n\r\n", 400);
-    closes("POST /echo HTTP/1.1\r\n" H JSON
-           "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-           400);
-    closes("POST /echo HTTP/1.0\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400);
-}
-
-static void an_unknown_transfer_coding_is_not_implemented(void **state)
-{
-    (void)state;
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: gzip\r\n\r\n", 501);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: gzip, chunked\r\n\r\n", 501);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked, gzip\r\n\r\n", 501);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: xchunked\r\n\r\n", 501);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding:\r\n\r\n", 501);
 }
 
 static void a_bad_chunk_is_refused(void **state)
@@ -180,80 +241,16 @@ static void a_bad_chunk_is_refused(void **state)
     }
 }
 
-static void a_bad_byte_in_the_target_is_refused(void **state)
-{
-    (void)state;
-    closes("GET /things/\xc3\xa9 HTTP/1.1\r\n" H "\r\n", 400);
-    closes("GET /things/\x01 HTTP/1.1\r\n" H "\r\n", 400);
-    closes("GET /things/\x7f HTTP/1.1\r\n" H "\r\n", 400);
-    closes("GET /things/a#b HTTP/1.1\r\n" H "\r\n", 400);
-    closes("GET things HTTP/1.1\r\n" H "\r\n", 400);
-    closes("GET  /things/1 HTTP/1.1\r\n" H "\r\n", 400);
-    closes("GET /things/1  HTTP/1.1\r\n" H "\r\n", 400);
-    closes("GET /things/1 HTTP/1.1 \r\n" H "\r\n", 400);
-    closes("GET\t/things/1 HTTP/1.1\r\n" H "\r\n", 400);
-    closes("GET /things/1\r\n\r\n", 400);
-    closes("CONNECT a:80 HTTP/1.1\r\n" H "\r\n", 400);
-}
-
-static void a_bad_percent_encoding_in_the_path_is_refused(void **state)
-{
-    (void)state;
-    lives("GET /things/%zz HTTP/1.1\r\n" H "\r\n", 400);
-    lives("GET /things/%4 HTTP/1.1\r\n" H "\r\n", 400);
-    lives("GET /things/% HTTP/1.1\r\n" H "\r\n", 400);
-    lives("GET /things/%00 HTTP/1.1\r\n" H "\r\n", 400);
-    lives("GET /things%2Fa HTTP/1.1\r\n" H "\r\n", 404);
-    lives("GET /things/%ff HTTP/1.1\r\n" H "\r\n", 400);
-    lives("GET /things/%ed%a0%80 HTTP/1.1\r\n" H "\r\n", 400);
-}
-
 static void another_protocol_is_refused_at_once(void **state)
 {
     (void)state;
     static const char hello[] = "\x16\x03\x01\x02\x00\x01\x00\x01";
-    expect_refusal(hello, sizeof hello - 1, 400, false);
-    closes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505);
-    closes("GET / RTSP/1.0\r\n" H "\r\n", 400);
-    closes("SOURCE / ICE/1.0\r\n" H "\r\n", 400);
-}
-
-static void another_version_is_refused(void **state)
-{
-    (void)state;
-    closes("GET /things/1 HTTP/2.0\r\n" H "\r\n", 505);
-    closes("GET /things/1 HTTP/1.2\r\n" H "\r\n", 505);
-    closes("GET /things/1 HTTP/0.9\r\n" H "\r\n", 505);
-    closes("GET /things/1 HTTP/3.7\r\n" H "\r\n", 505);
-    closes("GET /things/1 HTTP/11\r\n" H "\r\n", 400);
-    closes("GET /things/1 http/1.1\r\n" H "\r\n", 400);
-}
-
-static void an_unknown_path_is_not_found(void **state)
-{
-    (void)state;
-    lives("GET /nowhere HTTP/1.1\r\n" H "\r\n", 404);
-    lives("GET /things/ HTTP/1.1\r\n" H "\r\n", 404);
-    lives("GET /things/1/ HTTP/1.1\r\n" H "\r\n", 404);
-    lives("GET //things/1 HTTP/1.1\r\n" H "\r\n", 404);
-    lives("GET /things/../things/1 HTTP/1.1\r\n" H "\r\n", 404);
-    lives("OPTIONS * HTTP/1.1\r\n" H "\r\n", 404);
-    lives("POST /nowhere HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\n{}", 404);
-    closes("POST /nowhere HTTP/1.1\r\n" H "Content-Length: 20\r\n\r\n{}", 404);
-    closes("POST /nowhere HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n"
-           /* no request is found in a body */
-           "24\r\nGET /things/1 HTTP/1.1\r\n" H "\r\n\r\n0\r\n\r\n",
-           404);
+    expect_refusal("hello", hello, sizeof hello - 1, 400, false);
 }
 
 static void another_method_is_not_allowed_and_allow_says_which(void **state)
 {
     (void)state;
-    lives("GET /echo HTTP/1.1\r\n" H "\r\n", 405);
-    lives("PATCH /things/1 HTTP/1.1\r\n" H "\r\n", 405);
-    lives("DELETE /things/all HTTP/1.1\r\n" H "\r\n", 405);
-    closes("BREW /echo HTTP/1.1\r\n" H "\r\n", 501);
-
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
     rig_say(rig, p, "POST /things/1 HTTP/1.1\r\n" H "\r\n");
@@ -266,13 +263,6 @@ static void another_method_is_not_allowed_and_allow_says_which(void **state)
 static void an_unknown_query_parameter_is_named(void **state)
 {
     (void)state;
-    lives("GET /things/1?q=1&r=2 HTTP/1.1\r\n" H "\r\n", 400);
-    lives("GET /things/1?q= HTTP/1.1\r\n" H "\r\n", 400);
-    lives("GET /things/1?q HTTP/1.1\r\n" H "\r\n", 400);
-    lives("DELETE /things/1?q=1 HTTP/1.1\r\n" H "\r\n", 400);
-    lives("GET /things/1?=1 HTTP/1.1\r\n" H "\r\n", 400);
-    lives("GET /things/1?%zz=1 HTTP/1.1\r\n" H "\r\n", 400);
-
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
     rig_say(rig, p, "GET /things/1?q=1&li%6Dit=2 HTTP/1.1\r\n" H "\r\n");
@@ -283,34 +273,9 @@ static void an_unknown_query_parameter_is_named(void **state)
     rig_destroy(rig);
 }
 
-static void another_content_type_is_refused(void **state)
-{
-    (void)state;
-    lives("POST /echo HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\n{}", 415);
-    lives("POST /echo HTTP/1.1\r\n" H "Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
-          415);
-    lives("POST /echo HTTP/1.1\r\n" H
-          "Content-Type: application/jsonx\r\nContent-Length: 2\r\n\r\n{}",
-          415);
-    lives("POST /echo HTTP/1.1\r\n" H
-          "Content-Type: application/x-ndjson\r\nContent-Length: 2\r\n\r\n{}",
-          415);
-    lives("POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-          415);
-    lives("POST /lines HTTP/1.1\r\n" H
-          "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1\r\n\r\na",
-          415);
-}
-
 static void an_encoded_body_is_refused_as_such(void **state)
 {
     (void)state;
-    lives("POST /echo HTTP/1.1\r\n" H JSON "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
-          415);
-    lives("POST /echo HTTP/1.1\r\n" H JSON
-          "content-encoding: br\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-          415);
-
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
     rig_say(rig, p,
@@ -320,22 +285,6 @@ static void an_encoded_body_is_refused_as_such(void **state)
     assert_int_equal(heard_status(p), 200);
     peer_close(p);
     rig_destroy(rig);
-}
-
-static void another_expectation_fails(void **state)
-{
-    (void)state;
-    lives("POST /echo HTTP/1.1\r\n" H JSON "Expect: tea\r\nContent-Length: 2\r\n\r\n{}", 417);
-}
-
-static void a_body_over_the_limit_is_refused_before_it_is_sent(void **state)
-{
-    (void)state;
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 65537\r\n\r\n", 413);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 65537\r\n\r\n",
-           413);
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n10001\r\n", 413);
-    closes("PUT /big HTTP/1.1\r\n" H JSON "Content-Length: 3145729\r\n\r\n", 413);
 }
 
 static void chunks_over_the_limit_are_refused_by_count(void **state)
@@ -437,27 +386,14 @@ static void the_answer_reaches_a_client_that_is_still_sending(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_folded_header_is_refused),
-        cmocka_unit_test(a_bare_line_feed_is_refused_anywhere_in_the_head),
-        cmocka_unit_test(a_bare_carriage_return_is_refused),
-        cmocka_unit_test(a_bad_header_name_is_refused),
+        cmocka_unit_test(every_request_of_the_table_is_refused),
         cmocka_unit_test(a_control_byte_in_a_header_value_is_refused),
-        cmocka_unit_test(exactly_one_host_is_wanted),
         cmocka_unit_test(a_header_with_one_value_has_one_line),
-        cmocka_unit_test(an_ambiguous_length_is_refused),
-        cmocka_unit_test(an_unknown_transfer_coding_is_not_implemented),
         cmocka_unit_test(a_bad_chunk_is_refused),
-        cmocka_unit_test(a_bad_byte_in_the_target_is_refused),
-        cmocka_unit_test(a_bad_percent_encoding_in_the_path_is_refused),
         cmocka_unit_test(another_protocol_is_refused_at_once),
-        cmocka_unit_test(another_version_is_refused),
-        cmocka_unit_test(an_unknown_path_is_not_found),
         cmocka_unit_test(another_method_is_not_allowed_and_allow_says_which),
         cmocka_unit_test(an_unknown_query_parameter_is_named),
-        cmocka_unit_test(another_content_type_is_refused),
         cmocka_unit_test(an_encoded_body_is_refused_as_such),
-        cmocka_unit_test(another_expectation_fails),
-        cmocka_unit_test(a_body_over_the_limit_is_refused_before_it_is_sent),
         cmocka_unit_test(chunks_over_the_limit_are_refused_by_count),
         cmocka_unit_test(a_long_target_is_refused),
         cmocka_unit_test(a_long_head_is_refused),

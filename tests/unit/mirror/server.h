@@ -225,13 +225,50 @@ static inline void cut_all(struct server *r)
     assert_true(redis_link_await(r->link, 0));
 }
 
-#define SKIP_WITHOUT_REDIS()                                                                       \
-    do {                                                                                           \
-        if (!have_redis()) {                                                                       \
-            print_message("SKIP: redis-server is not installed\n");                                \
-            skip();                                                                                \
-        }                                                                                          \
-    } while (0)
+/* ---- what a test has made, which ends with it ---- */
+
+static struct {
+    struct server *server;
+    struct scene *scenes[4];
+} of_test;
+
+static inline struct server *redis(void)
+{
+    if (!have_redis()) {
+        print_message("SKIP: redis-server is not installed\n");
+        skip();
+    }
+    assert_null(of_test.server);
+    return of_test.server = server_create();
+}
+
+static inline struct scene *scene(void)
+{
+    size_t i = 0;
+    while (of_test.scenes[i] != NULL)
+        assert_true(++i < sizeof of_test.scenes / sizeof *of_test.scenes);
+    return of_test.scenes[i] = scene_create();
+}
+
+/* Before its test. */
+static inline void scene_end(struct scene *s)
+{
+    for (size_t i = 0; i < sizeof of_test.scenes / sizeof *of_test.scenes; i++)
+        if (of_test.scenes[i] == s) of_test.scenes[i] = NULL;
+    scene_destroy(s);
+}
+
+static inline int all_end(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof of_test.scenes / sizeof *of_test.scenes; i++)
+        if (of_test.scenes[i] != NULL) scene_end(of_test.scenes[i]);
+    if (of_test.server != NULL) server_destroy(of_test.server);
+    of_test.server = NULL;
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, all_end)
 
 /* ---- scripts ---- */
 

@@ -6,9 +6,8 @@
 static void what_is_durable_is_in_redis(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     scene_play(s, 40);
     await_mirror(s);
@@ -16,31 +15,25 @@ static void what_is_durable_is_in_redis(void **state)
     scene_play(s, 20); /* and so it goes on */
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void what_was_there_before_redis_is_written_from_a_replay(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     scene_play(s, 40);
     begin(s, r, "node-a");
     scene_play(s, 10);
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void the_next_start_goes_on_where_the_last_one_ended(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     /* a repair that is wanted still, and what came since, are finished at the end */
     scene_play(s, 20);
@@ -52,17 +45,14 @@ static void the_next_start_goes_on_where_the_last_one_ended(void **state)
     await_mirror(s);
     assert_int_equal(metrics_total(METRIC_REDIS_REPAIRS), repaired);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void a_redis_that_is_away_at_first_is_written_when_it_comes(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
+    struct server *r = redis();
     server_stop(r, SIGTERM);
-    struct scene *s = scene_create();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     scene_play(s, 10);
     struct state_follower_status status;
@@ -71,16 +61,13 @@ static void a_redis_that_is_away_at_first_is_written_when_it_comes(void **state)
     server_start(r);
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void a_forgotten_script_is_sent_again(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     scene_play(s, 5);
     await_mirror(s);
@@ -92,8 +79,6 @@ static void a_forgotten_script_is_sent_again(void **state)
     assert_int_equal(metrics_total(METRIC_REDIS_FAILURES), failures);
     assert_int_equal(metrics_total(METRIC_REDIS_REPAIRS), repaired);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 /* ---- what Redis can lose ---- */
@@ -101,9 +86,8 @@ static void a_forgotten_script_is_sent_again(void **state)
 static void an_emptied_redis_is_written_anew(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     scene_play(s, 30);
     await_mirror(s);
@@ -112,16 +96,13 @@ static void an_emptied_redis_is_written_anew(void **state)
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
     assert_int_equal(s->lost, 0);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void a_redis_killed_again_and_again_counts_everything_once(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     for (unsigned i = 0; i < 6; i++) {
         scene_play(s, 15);
@@ -133,16 +114,13 @@ static void a_redis_killed_again_and_again_counts_everything_once(void **state)
     }
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void a_lost_connection_counts_nothing_twice(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     for (unsigned i = 0; i < 30; i++) {
         scene_play(s, 3);
@@ -150,16 +128,13 @@ static void a_lost_connection_counts_nothing_twice(void **state)
     }
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void yesterdays_redis_is_not_believed(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     char dump[SCENE_PATH + 16], old[SCENE_PATH + 16];
     snprintf(dump, sizeof dump, "%s/dump.rdb", r->directory);
     snprintf(old, sizeof old, "%s/old.rdb", r->directory);
@@ -178,16 +153,13 @@ static void yesterdays_redis_is_not_believed(void **state)
     scene_play(s, 2);
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void yesterdays_redis_at_a_start_is_not_believed(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     char dump[SCENE_PATH + 16], old[SCENE_PATH + 16];
     snprintf(dump, sizeof dump, "%s/dump.rdb", r->directory);
     snprintf(old, sizeof old, "%s/old.rdb", r->directory);
@@ -206,8 +178,6 @@ static void yesterdays_redis_at_a_start_is_not_believed(void **state)
     scene_play(s, 2);
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static const char counters_key[] = "writ:{slot-5}:counters";
@@ -215,8 +185,7 @@ static const char counters_key[] = "writ:{slot-5}:counters";
 static void the_same_write_sent_twice_happens_once(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
+    struct server *r = redis();
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
     ask(r, "SET", "writ:{slot-5}:position", "10");
     ask(r, "SET", "writ:{slot-5}:fields", "0");
@@ -227,15 +196,13 @@ static void the_same_write_sent_twice_happens_once(void **state)
     assert_string_equal(again.word, "POSITION");
     assert_string_equal(again.there, "11");
     assert_string_equal(ask(r, "HGET", counters_key, "k").text, "3");
-    server_destroy(r);
 }
 
 static void where_fields_are_missing_or_too_many_nothing_is_written(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     static const char fields_key[] = "writ:{slot-5}:fields", tokens_key[] = "writ:{slot-5}:tokens";
-    struct server *r = server_create();
+    struct server *r = redis();
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
     assert_string_equal(
         run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "c", "1", "2", "t", "1", NULL).word, "OK");
@@ -264,14 +231,12 @@ static void where_fields_are_missing_or_too_many_nothing_is_written(void **state
     assert_string_equal(run_script(r, SCRIPT_WRITE, "n:1", "12", "13", NULL).there, "3");
     ask(r, "DEL", fields_key, NULL);
     assert_string_equal(run_script(r, SCRIPT_WRITE, "n:1", "12", "13", NULL).word, "FIELDS");
-    server_destroy(r);
 }
 
 static void a_write_or_a_swap_by_another_than_the_owner_changes_nothing(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
+    struct server *r = redis();
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
     /* not nobody's any more */
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:2", "keep", NULL).word, "OWNER");
@@ -285,14 +250,12 @@ static void a_write_or_a_swap_by_another_than_the_owner_changes_nothing(void **s
     assert_true(ask(r, "HGET", counters_key, "k").is_nothing);
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "n:1", "10", "n:2", "forget", NULL).word, "OK");
     assert_true(ask(r, "GET", "writ:{slot-5}:position", NULL).is_nothing);
-    server_destroy(r);
 }
 
 static void what_is_staged_takes_the_old_ones_place_at_once(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
+    struct server *r = redis();
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
     assert_string_equal(
         run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "old", "1", "2", "t", "1", NULL).word,
@@ -314,16 +277,14 @@ static void what_is_staged_takes_the_old_ones_place_at_once(void **state)
     /* an object that is no more */
     assert_true(ask(r, "HGET", "writ:{slot-5}:tokens", "t").is_nothing);
     assert_string_equal(ask(r, "GET", "writ:{slot-5}:position", NULL).text, "9");
-    server_destroy(r);
 }
 
 static void slots_written_anew_from_an_older_replay_count_nothing_twice(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     static const uint32_t nothing_lives[LIMIT_SLOTS];
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     scene_play(s, 5);
     struct bare *b = bare_create(s, r, "node-a");
@@ -353,16 +314,13 @@ static void slots_written_anew_from_an_older_replay_count_nothing_twice(void **s
     assert_false(mirror_wants_compaction(m, nothing_lives));
     replay_destroy(replay);
     bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void a_replay_that_cannot_be_told_whole_takes_nothings_place(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     scene_play(s, 5);
     struct bare *b = bare_create(s, r, "node-a");
@@ -378,16 +336,13 @@ static void a_replay_that_cannot_be_told_whole_takes_nothings_place(void **state
     replay_destroy(overfull);
     replay_destroy(replay);
     bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void what_came_while_nobody_mirrored_is_written_by_who_goes_on(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     bare_destroy(bare_at_the_end(s, r));
     scene_spend(s, scene_mint(s, 1000), 7);
@@ -399,8 +354,6 @@ static void what_came_while_nobody_mirrored_is_written_by_who_goes_on(void **sta
     follow_to_the_end(b->mirror);
     assert_redis_is_the_truth(s, r);
     bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 /* A write that broke off took the position with it: what is there has half of a record. And a key
@@ -408,11 +361,10 @@ static void what_came_while_nobody_mirrored_is_written_by_who_goes_on(void **sta
 static void a_slot_without_one_of_its_keys_is_written_anew(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     static const char *const names[] = {"position", "owner", "fields", "counters"};
     char key[REDIS_KEY_TEXT];
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     bare_destroy(bare_at_the_end(s, r));
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
@@ -427,8 +379,6 @@ static void a_slot_without_one_of_its_keys_is_written_anew(void **state)
         bare_destroy(b);
         assert_redis_is_the_truth(s, r);
     }
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static enum err probe_all(struct mirror *m)
@@ -443,10 +393,9 @@ static void
 what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     static const char owner[] = "writ:{slot-5}:owner";
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct bare *b = bare_at_the_end(s, r);
     struct fault f;
     assert_int_equal(probe_all(b->mirror), ERR_OK);
@@ -475,8 +424,6 @@ what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone(void
         assert_int_equal(probe_all(b->mirror), ERR_OK);
     }
     bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 /* ---- what Redis does not do ---- */
@@ -484,9 +431,8 @@ what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone(void
 static void a_sum_beyond_int64_is_cut_as_the_shard_cuts_it(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     scene_play(s, 2);
     await_mirror(s);
@@ -500,15 +446,12 @@ static void a_sum_beyond_int64_is_cut_as_the_shard_cuts_it(void **state)
     assert_redis_is_the_truth(s, r);
     assert_int_equal(metrics_total(METRIC_REDIS_FAILURES), failures);
     assert_int_equal(metrics_total(METRIC_REDIS_REPAIRS), repaired);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void a_write_that_breaks_off_takes_its_position_with_it(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
+    struct server *r = redis();
     ask(r, "SET", "writ:{slot-5}:owner", "n:1");
     ask(r, "SET", "writ:{slot-5}:position", "10");
     ask(r, "SET", "writ:{slot-5}:fields", "0");
@@ -521,15 +464,13 @@ static void a_write_that_breaks_off_takes_its_position_with_it(void **state)
     assert_string_equal(
         run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL).word, "POSITION");
     assert_string_equal(ask(r, "HGET", counters_key, "k").text, "3");
-    server_destroy(r);
 }
 
 static void what_cannot_be_written_to_is_written_anew(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     scene_play(s, 2);
     await_mirror(s);
@@ -557,8 +498,6 @@ static void what_cannot_be_written_to_is_written_anew(void **state)
     scene_sync(s);
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static uint64_t connections(struct server *r)
@@ -606,9 +545,8 @@ static void refused_writes_are_told_and_tried_less_and_less(struct scene *s, str
 static void a_redis_that_reads_and_does_not_write_is_asked_less_and_less(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     scene_play(s, 3);
     await_mirror(s);
@@ -624,8 +562,6 @@ static void a_redis_that_reads_and_does_not_write_is_asked_less_and_less(void **
     await_mirror(s);
     assert_redis_is_the_truth(s, r);
     assert_int_equal(s->lost, 0);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 /* ---- garbage ---- */
@@ -633,10 +569,9 @@ static void a_redis_that_reads_and_does_not_write_is_asked_less_and_less(void **
 static void garbage_is_known_to_the_next_start_too(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     static const uint32_t nothing_lives[LIMIT_SLOTS];
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     begin(s, r, "node-a");
     scene_play(s, 2);
@@ -663,38 +598,35 @@ static void garbage_is_known_to_the_next_start_too(void **state)
     assert_false(mirror_wants_compaction(b->mirror, nothing_lives));
     assert_redis_is_the_truth(s, r);
     bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_durable_is_in_redis),
-        cmocka_unit_test(what_was_there_before_redis_is_written_from_a_replay),
-        cmocka_unit_test(the_next_start_goes_on_where_the_last_one_ended),
-        cmocka_unit_test(a_redis_that_is_away_at_first_is_written_when_it_comes),
-        cmocka_unit_test(a_forgotten_script_is_sent_again),
-        cmocka_unit_test(an_emptied_redis_is_written_anew),
-        cmocka_unit_test(a_redis_killed_again_and_again_counts_everything_once),
-        cmocka_unit_test(a_lost_connection_counts_nothing_twice),
-        cmocka_unit_test(yesterdays_redis_is_not_believed),
-        cmocka_unit_test(yesterdays_redis_at_a_start_is_not_believed),
-        cmocka_unit_test(the_same_write_sent_twice_happens_once),
-        cmocka_unit_test(where_fields_are_missing_or_too_many_nothing_is_written),
-        cmocka_unit_test(a_write_or_a_swap_by_another_than_the_owner_changes_nothing),
-        cmocka_unit_test(what_is_staged_takes_the_old_ones_place_at_once),
-        cmocka_unit_test(slots_written_anew_from_an_older_replay_count_nothing_twice),
-        cmocka_unit_test(a_replay_that_cannot_be_told_whole_takes_nothings_place),
-        cmocka_unit_test(what_came_while_nobody_mirrored_is_written_by_who_goes_on),
-        cmocka_unit_test(a_slot_without_one_of_its_keys_is_written_anew),
-        cmocka_unit_test(
-            what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone),
-        cmocka_unit_test(a_sum_beyond_int64_is_cut_as_the_shard_cuts_it),
-        cmocka_unit_test(a_write_that_breaks_off_takes_its_position_with_it),
-        cmocka_unit_test(what_cannot_be_written_to_is_written_anew),
-        cmocka_unit_test(a_redis_that_reads_and_does_not_write_is_asked_less_and_less),
-        cmocka_unit_test(garbage_is_known_to_the_next_start_too),
+        TEST(what_is_durable_is_in_redis),
+        TEST(what_was_there_before_redis_is_written_from_a_replay),
+        TEST(the_next_start_goes_on_where_the_last_one_ended),
+        TEST(a_redis_that_is_away_at_first_is_written_when_it_comes),
+        TEST(a_forgotten_script_is_sent_again),
+        TEST(an_emptied_redis_is_written_anew),
+        TEST(a_redis_killed_again_and_again_counts_everything_once),
+        TEST(a_lost_connection_counts_nothing_twice),
+        TEST(yesterdays_redis_is_not_believed),
+        TEST(yesterdays_redis_at_a_start_is_not_believed),
+        TEST(the_same_write_sent_twice_happens_once),
+        TEST(where_fields_are_missing_or_too_many_nothing_is_written),
+        TEST(a_write_or_a_swap_by_another_than_the_owner_changes_nothing),
+        TEST(what_is_staged_takes_the_old_ones_place_at_once),
+        TEST(slots_written_anew_from_an_older_replay_count_nothing_twice),
+        TEST(a_replay_that_cannot_be_told_whole_takes_nothings_place),
+        TEST(what_came_while_nobody_mirrored_is_written_by_who_goes_on),
+        TEST(a_slot_without_one_of_its_keys_is_written_anew),
+        TEST(what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone),
+        TEST(a_sum_beyond_int64_is_cut_as_the_shard_cuts_it),
+        TEST(a_write_that_breaks_off_takes_its_position_with_it),
+        TEST(what_cannot_be_written_to_is_written_anew),
+        TEST(a_redis_that_reads_and_does_not_write_is_asked_less_and_less),
+        TEST(garbage_is_known_to_the_next_start_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

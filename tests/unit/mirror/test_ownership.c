@@ -6,9 +6,8 @@
 static void another_nodes_redis_is_refused_with_a_sentence(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *first = scene_create(), *second = scene_create();
+    struct server *r = redis();
+    struct scene *first = scene(), *second = scene();
     struct fault f;
     begin(first, r, "node-a");
     scene_play(first, 3);
@@ -17,35 +16,28 @@ static void another_nodes_redis_is_refused_with_a_sentence(void **state)
     assert_non_null(strstr(f.text, "node-a"));
     assert_non_null(strstr(f.text, "--adopt node-a"));
     assert_int_equal(first->lost, 0);
-    scene_destroy(first);
-    scene_destroy(second);
-    server_destroy(r);
 }
 
 static void a_new_directory_under_the_old_name_is_refused(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *first = scene_create(), *second = scene_create();
+    struct server *r = redis();
+    struct scene *first = scene(), *second = scene();
     struct fault f;
     begin(first, r, "node-a");
     scene_play(first, 3);
-    scene_destroy(first);
+    scene_end(first);
     assert_int_equal(try_begin(second, r, "node-a", &f), ERR_EXISTS);
     assert_non_null(strstr(f.text, "--adopt node-a"));
     scene_play(second, 20); /* and not either when it has a history of its own */
     assert_int_equal(try_begin(second, r, "node-a", &f), ERR_EXISTS);
-    scene_destroy(second);
-    server_destroy(r);
 }
 
 static void a_disk_that_went_back_in_time_is_refused(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     bool reached;
     begin(s, r, "node-a");
@@ -58,17 +50,14 @@ static void a_disk_that_went_back_in_time_is_refused(void **state)
     assert_int_equal(check_redis(s, r, "node-a", "", &reached, &f), ERR_BAD_VALUE);
     assert_non_null(strstr(f.text, "went back in time"));
     s->seq = seq;
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 /* The number alone tells nothing: this journal has grown past it, with other records. */
 static void a_disk_that_went_back_in_time_is_refused_also_when_it_has_grown_since(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     bool reached;
     begin(s, r, "node-a");
@@ -89,16 +78,13 @@ static void a_disk_that_went_back_in_time_is_refused_also_when_it_has_grown_sinc
     assert_non_null(strstr(f.text, "went back in time"));
     s->past.ends[newest] = seq;
     assert_int_equal(check_redis(s, r, "node-a", "", &reached, &f), ERR_OK);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void the_one_that_was_taken_over_stops(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     scene_play(s, 3);
     await_mirror(s);
@@ -113,16 +99,13 @@ static void the_one_that_was_taken_over_stops(void **state)
     state_follower_status(s->keep, &status);
     assert_true(status.redis_lost);
     assert_non_null(strstr(status.text, "node-b"));
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 static void an_idle_engine_notices_too_that_it_was_taken_over(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     begin(s, r, "node-a");
     scene_play(s, 1);
     await_mirror(s);
@@ -132,8 +115,6 @@ static void an_idle_engine_notices_too_that_it_was_taken_over(void **state)
     }
     uint64_t begun_ns = 0;
     while (s->lost == 0) nap(&begun_ns);
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 /* ---- adopting ---- */
@@ -141,9 +122,8 @@ static void an_idle_engine_notices_too_that_it_was_taken_over(void **state)
 static void an_adopted_state_comes_back_closed_and_lives_on(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *first = scene_create(), *second = scene_create();
+    struct server *r = redis();
+    struct scene *first = scene(), *second = scene();
     struct fault f;
     bool reached;
     begin(first, r, "node-a");
@@ -153,7 +133,7 @@ static void an_adopted_state_comes_back_closed_and_lives_on(void **state)
     shard_close_open(first->truth, second->now_ms, &tokens, &reviews); /* what has to come out */
     assert_true(tokens > 0 && reviews > 0);
     struct image expected = image_of(first->truth);
-    scene_destroy(first);
+    scene_end(first);
 
     enum err err = check_redis(second, r, "node-b", "node-a", &reached, &f);
     if (err != ERR_OK) print_error("%s\n", f.text);
@@ -183,8 +163,6 @@ static void an_adopted_state_comes_back_closed_and_lives_on(void **state)
     char key[REDIS_KEY_TEXT];
     assert_non_null(
         strstr(ask(r, "GET", redis_key_put(7, SLOT_OWNER, key).bytes, NULL).text, "node-b:"));
-    scene_destroy(second);
-    server_destroy(r);
 }
 
 /* Between claiming and writing anew, the old node's positions must mean nothing to the next
@@ -192,15 +170,14 @@ static void an_adopted_state_comes_back_closed_and_lives_on(void **state)
 static void a_crash_right_after_claiming_an_adopted_redis_is_no_loss(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *first = scene_create(), *second = scene_create();
+    struct server *r = redis();
+    struct scene *first = scene(), *second = scene();
     struct fault f;
     bool reached;
     begin(first, r, "node-a");
     scene_play(first, 30);
     await_mirror(first);
-    scene_destroy(first);
+    scene_end(first);
     assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_OK);
     assert_int_equal(snapshot_make(second->snapshots, &second->past, &second->truth, 1, &f),
                      ERR_OK);
@@ -214,23 +191,20 @@ static void a_crash_right_after_claiming_an_adopted_redis_is_no_loss(void **stat
     scene_play(second, 2);
     await_mirror(second);
     assert_redis_is_the_truth(second, r);
-    scene_destroy(second);
-    server_destroy(r);
 }
 
 static void what_cannot_be_adopted_is_refused(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *first = scene_create(), *second = scene_create();
+    struct server *r = redis();
+    struct scene *first = scene(), *second = scene();
     struct fault f;
     bool reached;
     /* it is empty */
     assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_BAD_VALUE);
     begin(first, r, "node-a");
     scene_play(first, 3);
-    scene_destroy(first);
+    scene_end(first);
     /* another's */
     assert_int_equal(check_redis(second, r, "node-b", "node-c", &reached, &f), ERR_EXISTS);
     /* under its own name */
@@ -240,21 +214,17 @@ static void what_cannot_be_adopted_is_refused(void **state)
     /* not a new directory */
     assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_BAD_VALUE);
     server_stop(r, SIGKILL);
-    struct scene *third = scene_create();
+    struct scene *third = scene();
     assert_int_equal(check_redis(third, r, "node-d", "node-a", &reached, &f),
                      ERR_STORE_UNAVAILABLE);
-    scene_destroy(second);
-    scene_destroy(third);
-    server_destroy(r);
 }
 
 /* What an owner found empty or old is not whole before it wrote it anew: its positions say so. */
 static void an_image_that_is_not_finished_is_not_adopted(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *first = scene_create(), *second = scene_create();
+    struct server *r = redis();
+    struct scene *first = scene(), *second = scene();
     struct fault f;
     bool reached;
     begin(first, r, "node-a");
@@ -279,25 +249,21 @@ static void an_image_that_is_not_finished_is_not_adopted(void **state)
     struct image got = image_of(second->truth);
     assert_int_equal(got.count, 3);
     image_fini(&got);
-    scene_destroy(first);
-    scene_destroy(second);
-    server_destroy(r);
 }
 
 /* Redis may drop one key of a slot, and a suspension with it. */
 static void an_image_that_lost_a_key_is_not_adopted(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     static const struct {
         const char *name, *says;
     } cases[] = {{"actors", " holds 0 fields, and 1 were written"},
                  {"fields", " holds 1 fields, and an unknown number were written"}};
-    struct server *r = server_create();
+    struct server *r = redis();
     struct fault f;
     bool reached;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct scene *first = scene_create(), *second = scene_create();
+        struct scene *first = scene(), *second = scene();
         char key[REDIS_KEY_TEXT];
         ask(r, "FLUSHALL", NULL, NULL);
         begin(first, r, "node-a");
@@ -315,19 +281,17 @@ static void an_image_that_lost_a_key_is_not_adopted(void **state)
         await_mirror(first);
         scene_close(first);
         assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_OK);
-        scene_destroy(first);
-        scene_destroy(second);
+        scene_end(first);
+        scene_end(second);
     }
-    server_destroy(r);
 }
 
 /* node-b claimed what it adopted of node-a, and its disk was lost then too. */
 static void who_was_lost_while_it_adopted_is_adopted_with_whom_it_adopted(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *first = scene_create(), *second = scene_create(), *third = scene_create();
+    struct server *r = redis();
+    struct scene *first = scene(), *second = scene(), *third = scene();
     struct fault f;
     bool reached;
     begin(first, r, "node-a");
@@ -356,17 +320,12 @@ static void who_was_lost_while_it_adopted_is_adopted_with_whom_it_adopted(void *
         assert_true(str_equal(got.entries[i], expected.entries[i]));
     image_fini(&got);
     image_fini(&expected);
-    scene_destroy(first);
-    scene_destroy(second);
-    scene_destroy(third);
-    server_destroy(r);
 }
 
 static void what_was_written_after_the_adoption_ends_it(bool with_a_restart)
 {
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *first = scene_create(), *second = scene_create();
+    struct server *r = redis();
+    struct scene *first = scene(), *second = scene();
     struct fault f = {.err = ERR_OK};
     bool reached;
     begin(first, r, "node-a");
@@ -389,9 +348,6 @@ static void what_was_written_after_the_adoption_ends_it(bool with_a_restart)
     await_mirror(first);
     assert_redis_is_the_truth(first, r);
     assert_int_equal(first->lost, 0);
-    scene_destroy(first);
-    scene_destroy(second);
-    server_destroy(r);
 }
 
 static void what_the_old_engine_wrote_after_it_was_adopted_is_not_erased(void **state)
@@ -441,9 +397,8 @@ static void *write_on(void *context)
 static void an_engine_that_writes_while_it_is_adopted_is_noticed(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *first = scene_create(), *second = scene_create();
+    struct server *r = redis();
+    struct scene *first = scene(), *second = scene();
     struct writing w = {.server = r};
     struct fault f;
     pthread_t thread;
@@ -464,16 +419,12 @@ static void an_engine_that_writes_while_it_is_adopted_is_noticed(void **state)
     struct image taken = image_of(second->truth);
     assert_int_equal(taken.count, 0);
     image_fini(&taken);
-    scene_destroy(first);
-    scene_destroy(second);
-    server_destroy(r);
 }
 
 static void a_claim_of_what_moved_changes_nothing(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
+    struct server *r = redis();
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
     ask(r, "SET", "writ:{slot-5}:position", "11");
     struct script_answer moved = run_script(r, SCRIPT_CLAIM, "n:1", "10", "n:2", "forget", NULL);
@@ -487,16 +438,14 @@ static void a_claim_of_what_moved_changes_nothing(void **state)
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "n:2", "adopted", "n:3", "forget", NULL).word,
                         "OK");
     assert_true(ask(r, "GET", "writ:{slot-5}:position", NULL).is_nothing);
-    server_destroy(r);
 }
 
 /* Between the check and the claim: the start tells it, or serving would never hear of it. */
 static void a_redis_that_changed_hands_before_the_claim_ends_the_start(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     bool reached;
     static const struct {
@@ -515,30 +464,28 @@ static void a_redis_that_changed_hands_before_the_claim_ends_the_start(void **st
         assert_int_equal(start_state_follower(s, r, "node-a", reached, &f), ERR_EXISTS);
         if (strstr(f.text, cases[i].says) == NULL) fail_msg("%s", f.text);
     }
-    scene_destroy(s);
-    server_destroy(r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_nodes_redis_is_refused_with_a_sentence),
-        cmocka_unit_test(a_new_directory_under_the_old_name_is_refused),
-        cmocka_unit_test(a_disk_that_went_back_in_time_is_refused),
-        cmocka_unit_test(a_disk_that_went_back_in_time_is_refused_also_when_it_has_grown_since),
-        cmocka_unit_test(the_one_that_was_taken_over_stops),
-        cmocka_unit_test(an_idle_engine_notices_too_that_it_was_taken_over),
-        cmocka_unit_test(an_adopted_state_comes_back_closed_and_lives_on),
-        cmocka_unit_test(a_crash_right_after_claiming_an_adopted_redis_is_no_loss),
-        cmocka_unit_test(what_cannot_be_adopted_is_refused),
-        cmocka_unit_test(an_image_that_is_not_finished_is_not_adopted),
-        cmocka_unit_test(an_image_that_lost_a_key_is_not_adopted),
-        cmocka_unit_test(who_was_lost_while_it_adopted_is_adopted_with_whom_it_adopted),
-        cmocka_unit_test(what_the_old_engine_wrote_after_it_was_adopted_is_not_erased),
-        cmocka_unit_test(nor_is_it_after_another_start),
-        cmocka_unit_test(an_engine_that_writes_while_it_is_adopted_is_noticed),
-        cmocka_unit_test(a_claim_of_what_moved_changes_nothing),
-        cmocka_unit_test(a_redis_that_changed_hands_before_the_claim_ends_the_start),
+        TEST(another_nodes_redis_is_refused_with_a_sentence),
+        TEST(a_new_directory_under_the_old_name_is_refused),
+        TEST(a_disk_that_went_back_in_time_is_refused),
+        TEST(a_disk_that_went_back_in_time_is_refused_also_when_it_has_grown_since),
+        TEST(the_one_that_was_taken_over_stops),
+        TEST(an_idle_engine_notices_too_that_it_was_taken_over),
+        TEST(an_adopted_state_comes_back_closed_and_lives_on),
+        TEST(a_crash_right_after_claiming_an_adopted_redis_is_no_loss),
+        TEST(what_cannot_be_adopted_is_refused),
+        TEST(an_image_that_is_not_finished_is_not_adopted),
+        TEST(an_image_that_lost_a_key_is_not_adopted),
+        TEST(who_was_lost_while_it_adopted_is_adopted_with_whom_it_adopted),
+        TEST(what_the_old_engine_wrote_after_it_was_adopted_is_not_erased),
+        TEST(nor_is_it_after_another_start),
+        TEST(an_engine_that_writes_while_it_is_adopted_is_noticed),
+        TEST(a_claim_of_what_moved_changes_nothing),
+        TEST(a_redis_that_changed_hands_before_the_claim_ends_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,19 +25,11 @@ static struct replay *fall_behind(struct scene *s)
     return replay;
 }
 
-static void leave(struct scene *s, struct server *r, struct bare *b)
-{
-    bare_destroy(b);
-    scene_destroy(s);
-    server_destroy(r);
-}
-
 static void who_fell_behind_what_is_kept_writes_everything_anew(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct bare *b = bare_at_the_end(s, r);
     struct fault f;
     enum err err;
@@ -50,7 +42,7 @@ static void who_fell_behind_what_is_kept_writes_everything_anew(void **state)
     follow_to_the_end(b->mirror);
     assert_redis_is_the_truth(s, r);
     replay_destroy(replay);
-    leave(s, r, b);
+    bare_destroy(b);
 }
 
 static void assert_writes_anew(struct scene *s, struct server *r, struct bare *b,
@@ -68,28 +60,26 @@ static void assert_writes_anew(struct scene *s, struct server *r, struct bare *b
 static void a_start_that_finds_redis_behind_what_is_kept_writes_it_anew(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     bare_destroy(bare_at_the_end(s, r));
     struct replay *replay = fall_behind(s);
     struct bare *b = bare_create(s, r, "node-a");
     assert_writes_anew(s, r, b, replay);
-    leave(s, r, b);
+    bare_destroy(b);
 }
 
 static void a_start_with_a_newer_snapshot_than_redis_writes_it_anew(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     bare_destroy(bare_at_the_end(s, r));
     scene_play(s, 3);
     s->past.position = s->seq;
     struct bare *b = bare_create(s, r, "node-a");
     assert_writes_anew(s, r, b, scene_start_replay(s));
-    leave(s, r, b);
+    bare_destroy(b);
 }
 
 /* ---- the same mirror, connected again ---- */
@@ -105,10 +95,9 @@ static void lose(struct server *r, struct bare *b)
 static void what_was_to_be_written_anew_still_is_when_the_connection_was_lost(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     static const uint32_t nothing_lives[LIMIT_SLOTS];
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     struct bare *b = bare_at_the_end(s, r);
     for (unsigned i = 0; i < 50; i++) scene_count(s, 1, s->now_ms + i * UINT64_C(60000), 0);
@@ -120,16 +109,15 @@ static void what_was_to_be_written_anew_still_is_when_the_connection_was_lost(vo
     assert_int_equal(mirror_repair(b->mirror, replay, &f), ERR_STORE_UNAVAILABLE);
     replay_destroy(replay);
     assert_writes_anew(s, r, b, scene_start_replay(s));
-    leave(s, r, b);
+    bare_destroy(b);
 }
 
 static void a_slot_that_a_former_epoch_has_again_is_written_anew(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     char key[REDIS_KEY_TEXT];
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     begin(s, r, "node-a");
     scene_play(s, 20);
@@ -147,31 +135,29 @@ static void a_slot_that_a_former_epoch_has_again_is_written_anew(void **state)
     ask(r, "SET", key, former.text);
     lose(r, b);
     assert_writes_anew(s, r, b, scene_start_replay(s));
-    leave(s, r, b);
+    bare_destroy(b);
 }
 
 static void a_slot_that_went_back_to_the_beginning_is_written_anew(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     char key[REDIS_KEY_TEXT];
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct bare *b = bare_at_the_end(s, r);
     ask(r, "SET", key_beside(r, SHARD_COUNTERS, "position", key), "0");
     lose(r, b);
     assert_writes_anew(s, r, b, scene_start_replay(s));
-    leave(s, r, b);
+    bare_destroy(b);
 }
 
 /* The answer is lost, and the write is not: nothing is rewritten for that. */
 static void what_was_written_and_not_answered_is_gone_on_with(void **state)
 {
     (void)state;
-    SKIP_WITHOUT_REDIS();
     char key[REDIS_KEY_TEXT];
-    struct server *r = server_create();
-    struct scene *s = scene_create();
+    struct server *r = redis();
+    struct scene *s = scene();
     struct fault f;
     uint64_t begun_ns = 0;
     struct bare *b = bare_at_the_end(s, r);
@@ -187,19 +173,19 @@ static void what_was_written_and_not_answered_is_gone_on_with(void **state)
     assert_int_equal(mirror_state(b->mirror), MIRROR_FOLLOWING);
     follow_to_the_end(b->mirror);
     assert_redis_is_the_truth(s, r);
-    leave(s, r, b);
+    bare_destroy(b);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_fell_behind_what_is_kept_writes_everything_anew),
-        cmocka_unit_test(a_start_that_finds_redis_behind_what_is_kept_writes_it_anew),
-        cmocka_unit_test(a_start_with_a_newer_snapshot_than_redis_writes_it_anew),
-        cmocka_unit_test(what_was_to_be_written_anew_still_is_when_the_connection_was_lost),
-        cmocka_unit_test(a_slot_that_a_former_epoch_has_again_is_written_anew),
-        cmocka_unit_test(a_slot_that_went_back_to_the_beginning_is_written_anew),
-        cmocka_unit_test(what_was_written_and_not_answered_is_gone_on_with),
+        TEST(who_fell_behind_what_is_kept_writes_everything_anew),
+        TEST(a_start_that_finds_redis_behind_what_is_kept_writes_it_anew),
+        TEST(a_start_with_a_newer_snapshot_than_redis_writes_it_anew),
+        TEST(what_was_to_be_written_anew_still_is_when_the_connection_was_lost),
+        TEST(a_slot_that_a_former_epoch_has_again_is_written_anew),
+        TEST(a_slot_that_went_back_to_the_beginning_is_written_anew),
+        TEST(what_was_written_and_not_answered_is_gone_on_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,7 +128,11 @@ static inline struct fake *fake_create(void)
     struct fake *k = calloc(1, sizeof *k);
     if (k == NULL) abort();
     k->door = (struct transport){k, fake_find, fake_send, fake_interrupt, fake_destroy, NULL};
-    pthread_mutex_init(&k->lock, NULL);
+    pthread_mutexattr_t checked; /* only the thread that has it can give it back */
+    pthread_mutexattr_init(&checked);
+    pthread_mutexattr_settype(&checked, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(&k->lock, &checked);
+    pthread_mutexattr_destroy(&checked);
     pthread_cond_init(&k->changed, NULL);
     k->next_seq = 1;
     snprintf(k->log_id, sizeof k->log_id, "log-a");

@@ -18,6 +18,41 @@ static void assert_has_all(const struct fake *k, uint64_t count)
         assert_int_equal(strtoull(k->lines[seq], NULL, 10), seq);
 }
 
+static int set_up(void **state)
+{
+    *state = rig_create();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct rig *r = *state;
+    (void)pthread_mutex_unlock(&r->platform->lock); /* a test that failed may hold it */
+    (void)rig_unpublish(r, 0);
+    rig_destroy(r);
+    return 0;
+}
+
+static void await_next(struct rig *r, uint64_t seq)
+{
+    FAKE_UNTIL(r->platform, r->platform->next_seq == seq);
+    FAKE_DONE(r->platform);
+}
+
+/* Leaves the lock taken. */
+static void until_all(struct rig *r, uint64_t count)
+{
+    FAKE_UNTIL(r->platform, r->platform->next_seq == count + 1);
+    assert_has_all(r->platform, count);
+}
+
+/* Gives the lock back. */
+static void drained(struct rig *r)
+{
+    FAKE_DONE(r->platform);
+    assert_true(rig_unpublish(r, DRAIN_MS));
+}
+
 /* Looks again and again until the publisher is in this state, and gives what it says. */
 static struct publish_status wait_for_state(struct rig *r, enum publish_state state)
 {
@@ -32,29 +67,23 @@ static struct publish_status wait_for_state(struct rig *r, enum publish_state st
 
 static void durable_records_arrive_in_order_and_once(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     uint64_t batches = metrics_total(METRIC_PUBLISH_BATCHES);
     rig_append(r, 1, 10, 0);
     rig_publish(r);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 11);
-    FAKE_DONE(r->platform);
+    await_next(r, 11);
     rig_append(r, 11, 100, 50);
     rig_append(r, 111, 100, 500);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 211);
-    assert_has_all(r->platform, 210);
+    until_all(r, 210);
     assert_int_equal(r->platform->stored, 210);
     assert_false(r->platform->out_of_order);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
+    drained(r);
     assert_true(metrics_total(METRIC_PUBLISH_BATCHES) - batches == r->platform->batches);
-    rig_destroy(r);
 }
 
 static void a_platform_that_is_away_costs_only_lag(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->platform->failing_finds = 2;
     r->platform->failing_sends = 2;
     rig_append(r, 1, 5, 0);
@@ -65,37 +94,29 @@ static void a_platform_that_is_away_costs_only_lag(void **state)
     publish_status(r->publisher, &s);
     assert_int_equal(s.lag_records, 5);
     rig_append(r, 6, 5, 0); /* nothing waits for the platform */
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 11);
-    assert_has_all(r->platform, 10);
+    until_all(r, 10);
     assert_int_equal(r->platform->stored, 10);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
+    drained(r);
 }
 
 static void a_gap_is_filled_from_where_it_begins(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     rig_append(r, 1, 20, 0);
     rig_publish(r);
     FAKE_UNTIL(r->platform, r->platform->next_seq == 21);
     r->platform->wants_from = 4;
     FAKE_DONE(r->platform);
     rig_append(r, 21, 1, 0);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 22);
-    assert_has_all(r->platform, 21);
+    until_all(r, 21);
     assert_int_equal(r->platform->stored, 20 + 18);
     assert_false(r->platform->out_of_order);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
+    drained(r);
 }
 
 static void a_restored_platform_gets_again_what_it_lost(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     rig_append(r, 1, 20, 0);
     rig_publish(r);
     FAKE_UNTIL(r->platform, r->platform->next_seq == 21);
@@ -104,17 +125,13 @@ static void a_restored_platform_gets_again_what_it_lost(void **state)
     memset(r->platform->lines[6], 0, sizeof r->platform->lines[6] * 15);
     FAKE_DONE(r->platform);
     rig_append(r, 21, 1, 0);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 22);
-    assert_has_all(r->platform, 21);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
+    until_all(r, 21);
+    drained(r);
 }
 
 static void a_platform_that_has_more_than_the_journal_raises_an_alarm_and_gets_nothing(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     rig_append(r, 1, 5, 0);
     r->platform->next_seq = 100;
     rig_publish(r);
@@ -124,13 +141,11 @@ static void a_platform_that_has_more_than_the_journal_raises_an_alarm_and_gets_n
     assert_non_null(strstr(s.text, "another engine has this node's name"));
     assert_int_equal(r->platform->sends, 0);
     assert_false(rig_unpublish(r, 0));
-    rig_destroy(r);
 }
 
 static void a_platform_with_another_history_raises_an_alarm_and_gets_nothing(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     rig_append(r, 1, 5, 0);
     r->platform->next_seq = 3;
     memcpy(r->platform->epoch, "ffffffffffffffff", EPOCH_TEXT);
@@ -138,14 +153,11 @@ static void a_platform_with_another_history_raises_an_alarm_and_gets_nothing(voi
     struct publish_status s = wait_for_state(r, PUBLISH_DIVERGED);
     assert_non_null(strstr(s.text, "record 2"));
     assert_int_equal(r->platform->sends, 0);
-    rig_unpublish(r, 0);
-    rig_destroy(r);
 }
 
 static void an_alarm_ends_by_itself_when_its_cause_does(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->poll_ms = QUICK_POLL_MS;
     rig_append(r, 1, 5, 0);
     r->platform->next_seq = 100;
@@ -154,17 +166,14 @@ static void an_alarm_ends_by_itself_when_its_cause_does(void **state)
     pthread_mutex_lock(&r->platform->lock);
     r->platform->next_seq = 1;
     FAKE_DONE(r->platform);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 6);
-    FAKE_DONE(r->platform);
+    await_next(r, 6);
     wait_for_state(r, PUBLISH_SENDING);
     assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
 }
 
 static void a_batch_has_one_epoch(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     char first[EPOCH_TEXT], second[EPOCH_TEXT];
     memcpy(first, journal_epoch(r->journal), EPOCH_TEXT);
     rig_append(r, 1, 7, 0);
@@ -177,36 +186,28 @@ static void a_batch_has_one_epoch(void **state)
         assert_memory_equal(r->platform->epochs[seq], seq <= 7 ? first : second, EPOCH_TEXT);
     assert_int_equal(r->platform->batches, 2);
     assert_has_all(r->platform, 14);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
+    drained(r);
 }
 
 static void publishing_goes_on_over_segments(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     rig_publish(r);
     rig_append(r, 1, 100, 30000); /* 3 MB in segments of 1 MiB */
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 101);
-    assert_has_all(r->platform, 100);
+    until_all(r, 100);
     assert_false(r->platform->out_of_order);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
+    drained(r);
 }
 
 /* What it asks for every few seconds is the same each time: the alarm is not over in between. */
 static void a_platform_that_wants_what_is_not_kept_raises_one_alarm(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->poll_ms = QUICK_POLL_MS;
     struct journal_totals kept;
     rig_publish(r);
     rig_append(r, 1, 100, 30000);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 101);
-    FAKE_DONE(r->platform);
+    await_next(r, 101);
     time_t until = time(NULL) + PATIENCE_S;
     for (journal_totals(r->journal, &kept); kept.oldest_seq == 1;
          journal_totals(r->journal, &kept)) {
@@ -231,52 +232,41 @@ static void a_platform_that_wants_what_is_not_kept_raises_one_alarm(void **state
     }
     assert_int_equal(s.state, PUBLISH_GAP);
     assert_false(rig_unpublish(r, 0));
-    rig_destroy(r);
 }
 
 static void batches_that_are_too_large_become_smaller(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->platform->takes_bytes = 200000;
     rig_append(r, 1, 20, 30000);
     rig_publish(r);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 21);
-    assert_has_all(r->platform, 20);
+    until_all(r, 20);
     assert_int_equal(r->platform->stored, 20);
     /* and no smaller than they need be: each takes more than two */
     assert_true(r->platform->batches < 10);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
+    drained(r);
 }
 
 static void a_slow_network_gets_smaller_batches_until_it_is_quick_again(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->platform->in_time_bytes = 40000;
     rig_append(r, 1, 20, 30000);
     rig_publish(r);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 21);
-    assert_has_all(r->platform, 20);
+    until_all(r, 20);
     assert_true(r->platform->largest <= 40000);
     r->platform->in_time_bytes = 0;
     FAKE_DONE(r->platform);
     rig_append(r, 21, 200, 30000);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 221);
-    assert_has_all(r->platform, 220);
+    until_all(r, 220);
     assert_true(r->platform->largest > 100000);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
+    drained(r);
 }
 
 /* A full disk there: positions are read as ever, and nothing can be stored. */
 static void a_platform_that_tells_positions_and_takes_nothing_is_not_well(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->platform->failing_sends = -1;
     rig_append(r, 1, 5, 0);
     rig_publish(r);
@@ -287,8 +277,7 @@ static void a_platform_that_tells_positions_and_takes_nothing_is_not_well(void *
     assert_non_null(strstr(s.text, "the platform is away"));
     r->platform->failing_sends = 0;
     FAKE_DONE(r->platform);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 6);
-    FAKE_DONE(r->platform);
+    await_next(r, 6);
     time_t until = time(NULL) + PATIENCE_S;
     for (publish_status(r->publisher, &s); s.text[0] != '\0'; publish_status(r->publisher, &s)) {
         assert_true(time(NULL) < until);
@@ -296,48 +285,39 @@ static void a_platform_that_tells_positions_and_takes_nothing_is_not_well(void *
     }
     assert_int_equal(s.failures_in_a_row, 0);
     assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
 }
 
 static void clashes_are_counted_and_stop_nothing(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     uint64_t before = metrics_total(METRIC_PUBLISH_CLASHES);
     r->platform->clashes = 2;
     rig_append(r, 1, 3, 0);
     rig_publish(r);
     FAKE_UNTIL(r->platform, r->platform->next_seq == 4);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
+    drained(r);
     assert_int_equal(metrics_total(METRIC_PUBLISH_CLASHES) - before, 2 * r->platform->batches);
-    rig_destroy(r);
 }
 
 static void an_answer_that_makes_no_sense_is_not_followed(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     uint64_t before = metrics_total(METRIC_PUBLISH_FAILURES);
     r->platform->answers_next = 2;
     rig_append(r, 1, 3, 0);
     rig_publish(r);
     FAKE_UNTIL(r->platform, r->platform->next_seq == 4 && r->platform->finds >= 2);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
+    drained(r);
     assert_int_equal(metrics_total(METRIC_PUBLISH_FAILURES) - before, 1);
-    rig_destroy(r);
 }
 
 static void stopping_publishes_the_rest(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     rig_publish(r);
     rig_append(r, 1, 50, 0);
     assert_true(rig_unpublish(r, DRAIN_MS));
     assert_has_all(r->platform, 50);
-    rig_destroy(r);
 }
 
 static uint64_t seconds_to_stop(struct rig *r, uint32_t drain_ms)
@@ -351,45 +331,37 @@ static uint64_t seconds_to_stop(struct rig *r, uint32_t drain_ms)
 
 static void stopping_does_not_wait_when_everything_is_confirmed(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     rig_publish(r);
     rig_append(r, 1, 5, 0);
-    FAKE_UNTIL(r->platform, r->platform->next_seq == 6);
-    FAKE_DONE(r->platform);
+    await_next(r, 6);
     assert_true(seconds_to_stop(r, DRAIN_MS) < DRAIN_MS / 2000);
-    rig_destroy(r);
 }
 
 static void stopping_does_not_wait_for_what_no_waiting_heals(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->platform->next_seq = 100;
     rig_append(r, 1, 5, 0);
     rig_publish(r);
     wait_for_state(r, PUBLISH_AHEAD);
     assert_true(seconds_to_stop(r, DRAIN_MS) < DRAIN_MS / 2000);
-    rig_destroy(r);
 }
 
 static void stopping_waits_no_longer_than_asked_for_a_platform_that_is_away(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->platform->failing_finds = -1;
     rig_publish(r);
     rig_append(r, 1, 5, 0);
     FAKE_UNTIL(r->platform, r->platform->finds >= 1);
     FAKE_DONE(r->platform);
     assert_true(seconds_to_stop(r, 200) < DRAIN_MS / 2000);
-    rig_destroy(r);
 }
 
 static void stopping_interrupts_a_call_that_hangs(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->platform->blocks = true;
     rig_publish(r);
     rig_append(r, 1, 5, 0);
@@ -397,7 +369,6 @@ static void stopping_interrupts_a_call_that_hangs(void **state)
     FAKE_DONE(r->platform);
     assert_false(rig_unpublish(r, 50));
     assert_true(r->platform->interrupted >= 1);
-    rig_destroy(r);
 }
 
 static void an_unknown_publisher_may_be_woken_and_stopped(void **state)
@@ -409,84 +380,96 @@ static void an_unknown_publisher_may_be_woken_and_stopped(void **state)
 
 /* ---- behind a relay ---- */
 
-struct relay { /* takes everything, and delivers it when told; under the platform's lock */
+static struct relay { /* takes everything, and delivers it when told; under the platform's lock */
     struct transport door;
     struct fake *platform;
     uint64_t delivered, end, first_sent, sends, replay;
     uint32_t hangs_ms; /* each find, before it fails */
     bool fails;        /* the next settle: what is not delivered is lost */
     bool misfit;
-};
+} y; /* the test's own; relay_publish() makes it anew */
 
 static enum err relay_find(void *state, struct stream_report *ret, struct fault *f)
 {
-    struct relay *y = state;
-    pthread_mutex_lock(&y->platform->lock);
-    struct timespec hang = {.tv_nsec = y->hangs_ms * 1000000L};
-    pthread_mutex_unlock(&y->platform->lock);
+    (void)state;
+    pthread_mutex_lock(&y.platform->lock);
+    struct timespec hang = {.tv_nsec = y.hangs_ms * 1000000L};
+    pthread_mutex_unlock(&y.platform->lock);
     nanosleep(&hang, NULL);
-    enum err e = fake_find(y->platform, ret, f);
-    pthread_mutex_lock(&y->platform->lock);
-    ret->replay = y->replay;
-    pthread_mutex_unlock(&y->platform->lock);
+    enum err e = fake_find(y.platform, ret, f);
+    pthread_mutex_lock(&y.platform->lock);
+    ret->replay = y.replay;
+    pthread_mutex_unlock(&y.platform->lock);
     return e;
 }
 
 static enum sent relay_send(void *state, const struct batch *b, struct send_answer *ret,
                             struct fault *f)
 {
-    struct relay *y = state;
-    pthread_mutex_lock(&y->platform->lock);
+    (void)state;
+    pthread_mutex_lock(&y.platform->lock);
     enum sent answer = SENT_QUEUED;
-    if (y->misfit) { /* which a relay has to look for */
-        pthread_mutex_unlock(&y->platform->lock);
+    if (y.misfit) { /* which a relay has to look for */
+        pthread_mutex_unlock(&y.platform->lock);
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-        pthread_mutex_lock(&y->platform->lock);
+        pthread_mutex_lock(&y.platform->lock);
         (void)fault_set(f, ERR_BAD_VALUE, "", "three partitions, not four");
         answer = SENT_MISFIT;
     } else {
         /* begins, or goes back */
-        if (b->first_seq < y->end || y->sends == 0) y->first_sent = b->first_seq;
-        if (b->first_seq < y->end) y->delivered = b->first_seq;
-        y->end = ret->next_seq = b->first_seq + b->count;
+        if (b->first_seq < y.end || y.sends == 0) y.first_sent = b->first_seq;
+        if (b->first_seq < y.end) y.delivered = b->first_seq;
+        y.end = ret->next_seq = b->first_seq + b->count;
     }
-    y->sends++;
-    pthread_cond_broadcast(&y->platform->changed);
-    pthread_mutex_unlock(&y->platform->lock);
+    y.sends++;
+    pthread_cond_broadcast(&y.platform->changed);
+    pthread_mutex_unlock(&y.platform->lock);
     return answer;
 }
 
 static enum err relay_settle(void *state, uint32_t ms, struct relay_report *ret, struct fault *f)
 {
-    struct relay *y = state;
+    (void)state;
     enum err e = ERR_OK;
     if (ms > 0) sched_yield();
-    pthread_mutex_lock(&y->platform->lock);
-    if (y->fails) {
-        y->fails = false;
-        y->end = y->delivered;
+    pthread_mutex_lock(&y.platform->lock);
+    if (y.fails) {
+        y.fails = false;
+        y.end = y.delivered;
         e = fault_set(f, ERR_UPSTREAM_FAILED, "", "the client gave up");
     }
-    *ret = (struct relay_report){.delivered = y->delivered, .under_way = y->end - y->delivered};
-    pthread_mutex_unlock(&y->platform->lock);
+    *ret = (struct relay_report){.delivered = y.delivered, .under_way = y.end - y.delivered};
+    pthread_mutex_unlock(&y.platform->lock);
     return e;
 }
 
-static void relay_interrupt(void *state) { fake_interrupt(((struct relay *)state)->platform); }
-
-static void relay_publish(struct rig *r, struct relay *y)
+static void relay_interrupt(void *state)
 {
-    *y = (struct relay){.platform = r->platform, .delivered = 1, .end = 1};
-    y->door =
-        (struct transport){y, relay_find, relay_send, relay_interrupt, fake_destroy, relay_settle};
+    (void)state;
+    fake_interrupt(y.platform);
+}
+
+static void relay_publish(struct rig *r)
+{
+    y = (struct relay){.platform = r->platform, .delivered = 1, .end = 1};
+    y.door =
+        (struct transport){&y, relay_find, relay_send, relay_interrupt, fake_destroy, relay_settle};
     struct publish_options options = {
-        .journal = r->journal, .node = "n1", .transport = &y->door, .poll_ms = r->poll_ms};
+        .journal = r->journal, .node = "n1", .transport = &y.door, .poll_ms = r->poll_ms};
     struct publisher *p;
     struct fault f;
     if (publish_start(&options, &p, &f) != ERR_OK) abort();
     pthread_mutex_lock(&r->lock);
     r->publisher = p;
     pthread_mutex_unlock(&r->lock);
+}
+
+/* The relay has taken so many records, and delivered none. Leaves the lock taken. */
+static void until_relayed(struct rig *r, unsigned count)
+{
+    rig_append(r, 1, count, 0);
+    relay_publish(r);
+    FAKE_UNTIL(r->platform, y.end == count + 1);
 }
 
 static void wait_confirmed(struct rig *r, uint64_t seq)
@@ -503,12 +486,8 @@ static void wait_confirmed(struct rig *r, uint64_t seq)
 
 static void behind_a_relay_only_the_platform_confirms(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
-    rig_append(r, 1, 20, 0);
-    relay_publish(r, &y);
-    FAKE_UNTIL(r->platform, y.end == 21);
+    struct rig *r = *state;
+    until_relayed(r, 20);
     y.delivered = 21;
     uint64_t finds = r->platform->finds;
     FAKE_DONE(r->platform);
@@ -526,17 +505,12 @@ static void behind_a_relay_only_the_platform_confirms(void **state)
     wait_confirmed(r, 20);
     assert_int_equal(y.sends, 1);
     assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
 }
 
 static void a_replay_goes_back_once_for_each_request(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
-    rig_append(r, 1, 20, 0);
-    relay_publish(r, &y);
-    FAKE_UNTIL(r->platform, y.end == 21);
+    struct rig *r = *state;
+    until_relayed(r, 20);
     y.delivered = 21;
     memcpy(r->platform->epoch, journal_epoch(r->journal), EPOCH_TEXT);
     r->platform->next_seq = 8;
@@ -549,20 +523,14 @@ static void a_replay_goes_back_once_for_each_request(void **state)
     FAKE_DONE(r->platform);
     FAKE_UNTIL(r->platform, r->platform->finds >= finds + 2);
     assert_int_equal(y.sends, 2);
-    FAKE_DONE(r->platform);
-    assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
+    drained(r);
 }
 
 /* Its position is no lower than it was, and no higher than what was sent. */
 static void behind_a_relay_records_of_another_history_raise_an_alarm(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
-    rig_append(r, 1, 20, 0);
-    relay_publish(r, &y);
-    FAKE_UNTIL(r->platform, y.end == 21);
+    struct rig *r = *state;
+    until_relayed(r, 20);
     y.delivered = 21;
     memcpy(r->platform->epoch, journal_epoch(r->journal), EPOCH_TEXT);
     r->platform->next_seq = 11;
@@ -575,8 +543,6 @@ static void behind_a_relay_records_of_another_history_raise_an_alarm(void **stat
     struct publish_status s = wait_for_state(r, PUBLISH_DIVERGED);
     assert_non_null(strstr(s.text, "record 14"));
     assert_int_equal(s.confirmed_seq, 10);
-    rig_unpublish(r, 0);
-    rig_destroy(r);
 }
 
 /* Ten records of this epoch, and ten of the next one. */
@@ -600,13 +566,11 @@ static void platform_stands(struct rig *r, uint64_t seq, const char epoch[EPOCH_
 /* A copy of this machine has gone on with the epoch that ended here. */
 static void behind_a_relay_an_epoch_that_goes_on_elsewhere_raises_an_alarm(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
+    struct rig *r = *state;
     char first[EPOCH_TEXT], second[EPOCH_TEXT];
     two_epochs(r, first, second);
     platform_stands(r, 10, first);
-    relay_publish(r, &y);
+    relay_publish(r);
     FAKE_UNTIL(r->platform, y.end == 21);
     y.delivered = 21;
     FAKE_DONE(r->platform);
@@ -615,14 +579,11 @@ static void behind_a_relay_an_epoch_that_goes_on_elsewhere_raises_an_alarm(void 
     struct publish_status s = wait_for_state(r, PUBLISH_DIVERGED);
     assert_non_null(strstr(s.text, "record 14"));
     assert_int_equal(s.confirmed_seq, 10);
-    rig_unpublish(r, 0);
-    rig_destroy(r);
 }
 
 static void a_newer_epoch_than_a_record_has_here_raises_an_alarm(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     char first[EPOCH_TEXT], second[EPOCH_TEXT];
     two_epochs(r, first, second);
     platform_stands(r, 5, second);
@@ -630,38 +591,28 @@ static void a_newer_epoch_than_a_record_has_here_raises_an_alarm(void **state)
     struct publish_status s = wait_for_state(r, PUBLISH_DIVERGED);
     assert_non_null(strstr(s.text, "record 5"));
     assert_int_equal(r->platform->sends, 0);
-    rig_unpublish(r, 0);
-    rig_destroy(r);
 }
 
 /* It was compared further on, and found to be ours. */
 static void a_platform_that_went_back_is_compared_again(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
+    struct rig *r = *state;
     char first[EPOCH_TEXT], second[EPOCH_TEXT];
     two_epochs(r, first, second);
     platform_stands(r, 15, second);
-    relay_publish(r, &y);
+    relay_publish(r);
     wait_confirmed(r, 15);
     platform_stands(r, 18, second);
     wait_confirmed(r, 18);
     platform_stands(r, 5, second);
     struct publish_status s = wait_for_state(r, PUBLISH_DIVERGED);
     assert_non_null(strstr(s.text, "record 5"));
-    rig_unpublish(r, 0);
-    rig_destroy(r);
 }
 
 static void what_a_relay_lost_is_sent_again_from_what_it_delivered(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
-    rig_append(r, 1, 20, 0);
-    relay_publish(r, &y);
-    FAKE_UNTIL(r->platform, y.end == 21);
+    struct rig *r = *state;
+    until_relayed(r, 20);
     y.delivered = 6;
     y.fails = true;
     y.sends = 0;
@@ -669,19 +620,15 @@ static void what_a_relay_lost_is_sent_again_from_what_it_delivered(void **state)
     FAKE_UNTIL(r->platform, y.sends == 1 && y.end == 21);
     assert_int_equal(y.first_sent, 6);
     FAKE_DONE(r->platform);
-    rig_unpublish(r, 0);
-    rig_destroy(r);
 }
 
 /* Five records went to the relay, and then the platform fails each question, after so long. How
  * many it was asked by then. */
-static uint64_t begin_without_platform(struct rig *r, struct relay *y, uint32_t hangs_ms)
+static uint64_t begin_without_platform(struct rig *r, uint32_t hangs_ms)
 {
-    rig_append(r, 1, 5, 0);
-    relay_publish(r, y);
-    FAKE_UNTIL(r->platform, y->end == 6);
+    until_relayed(r, 5);
     r->platform->failing_finds = -1;
-    y->hangs_ms = hangs_ms;
+    y.hangs_ms = hangs_ms;
     uint64_t finds = r->platform->finds;
     FAKE_DONE(r->platform);
     return finds;
@@ -689,10 +636,8 @@ static uint64_t begin_without_platform(struct rig *r, struct relay *y, uint32_t 
 
 static void a_platform_that_is_away_does_not_hold_up_the_relay(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
-    uint64_t finds = begin_without_platform(r, &y, 0);
+    struct rig *r = *state;
+    uint64_t finds = begin_without_platform(r, 0);
     FAKE_UNTIL(r->platform, r->platform->finds > finds + 1);
     FAKE_DONE(r->platform);
     rig_append(r, 6, 20, 0);
@@ -700,16 +645,13 @@ static void a_platform_that_is_away_does_not_hold_up_the_relay(void **state)
     y.delivered = 26;
     FAKE_DONE(r->platform);
     assert_true(rig_unpublish(r, DRAIN_MS)); /* what the relay keeps safe need not be waited for */
-    rig_destroy(r);
 }
 
 /* The two rests between three questions that hang 100 ms each are at least twice as long. */
 static void a_platform_that_hangs_takes_a_third_of_the_relays_time(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
-    uint64_t finds = begin_without_platform(r, &y, 100);
+    struct rig *r = *state;
+    uint64_t finds = begin_without_platform(r, 100);
     FAKE_UNTIL(r->platform, r->platform->finds > finds);
     FAKE_DONE(r->platform);
     uint64_t begun = world_monotonic_ns();
@@ -719,17 +661,13 @@ static void a_platform_that_hangs_takes_a_third_of_the_relays_time(void **state)
     FAKE_UNTIL(r->platform, r->platform->finds > finds + 2);
     FAKE_DONE(r->platform);
     assert_true(world_monotonic_ns() - begun >= 2 * 2 * 100 * 1000000ull);
-    rig_unpublish(r, 0);
-    rig_destroy(r);
 }
 
 /* Brokers that are away: the platform answers as ever, and has nothing to do with it. */
 static void a_relay_that_delivers_nothing_is_not_well(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
-    relay_publish(r, &y);
+    struct rig *r = *state;
+    relay_publish(r);
     rig_append(r, 1, 5, 0);
     FAKE_UNTIL(r->platform, y.end == 6);
     uint64_t finds = r->platform->finds;
@@ -750,15 +688,12 @@ static void a_relay_that_delivers_nothing_is_not_well(void **state)
         publish_status(r->publisher, &s);
     } while (s.silent_ms >= 3 * PUBLISH_RELAY_POLL_MS);
     assert_true(rig_unpublish(r, DRAIN_MS));
-    rig_destroy(r);
 }
 
 static void a_relay_that_is_not_what_it_should_be_is_an_alarm(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
-    struct relay y;
-    relay_publish(r, &y);
+    struct rig *r = *state;
+    relay_publish(r);
     pthread_mutex_lock(&r->platform->lock);
     y.misfit = true;
     pthread_mutex_unlock(&r->platform->lock);
@@ -766,18 +701,14 @@ static void a_relay_that_is_not_what_it_should_be_is_an_alarm(void **state)
     struct publish_status s = wait_for_state(r, PUBLISH_MISFIT);
     assert_true(publish_state_is_alarm(s.state));
     assert_non_null(strstr(s.text, "three partitions"));
-    rig_unpublish(r, 0);
-    rig_destroy(r);
 }
 
 /* The platform's positions, which are asked for before each try, are no news about the relay. */
 static void an_alarm_about_the_relay_stays_until_it_takes_records(void **state)
 {
-    (void)state;
-    struct rig *r = rig_create();
+    struct rig *r = *state;
     r->poll_ms = QUICK_POLL_MS;
-    struct relay y;
-    relay_publish(r, &y);
+    relay_publish(r);
     pthread_mutex_lock(&r->platform->lock);
     y.misfit = true;
     pthread_mutex_unlock(&r->platform->lock);
@@ -797,47 +728,45 @@ static void an_alarm_about_the_relay_stays_until_it_takes_records(void **state)
     assert_int_equal(s.failures_in_a_row, 0);
     assert_null(strstr(s.text, "three partitions"));
     assert_int_equal(y.end, 6);
-    rig_unpublish(r, 0);
-    rig_destroy(r);
 }
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(durable_records_arrive_in_order_and_once),
-        cmocka_unit_test(a_platform_that_is_away_costs_only_lag),
-        cmocka_unit_test(a_gap_is_filled_from_where_it_begins),
-        cmocka_unit_test(a_restored_platform_gets_again_what_it_lost),
-        cmocka_unit_test(
-            a_platform_that_has_more_than_the_journal_raises_an_alarm_and_gets_nothing),
-        cmocka_unit_test(a_platform_with_another_history_raises_an_alarm_and_gets_nothing),
-        cmocka_unit_test(an_alarm_ends_by_itself_when_its_cause_does),
-        cmocka_unit_test(a_batch_has_one_epoch),
-        cmocka_unit_test(publishing_goes_on_over_segments),
-        cmocka_unit_test(a_platform_that_wants_what_is_not_kept_raises_one_alarm),
-        cmocka_unit_test(batches_that_are_too_large_become_smaller),
-        cmocka_unit_test(a_slow_network_gets_smaller_batches_until_it_is_quick_again),
-        cmocka_unit_test(a_platform_that_tells_positions_and_takes_nothing_is_not_well),
-        cmocka_unit_test(clashes_are_counted_and_stop_nothing),
-        cmocka_unit_test(an_answer_that_makes_no_sense_is_not_followed),
-        cmocka_unit_test(stopping_publishes_the_rest),
-        cmocka_unit_test(stopping_does_not_wait_when_everything_is_confirmed),
-        cmocka_unit_test(stopping_does_not_wait_for_what_no_waiting_heals),
-        cmocka_unit_test(stopping_waits_no_longer_than_asked_for_a_platform_that_is_away),
-        cmocka_unit_test(stopping_interrupts_a_call_that_hangs),
-        cmocka_unit_test(an_unknown_publisher_may_be_woken_and_stopped),
-        cmocka_unit_test(behind_a_relay_only_the_platform_confirms),
-        cmocka_unit_test(a_replay_goes_back_once_for_each_request),
-        cmocka_unit_test(behind_a_relay_records_of_another_history_raise_an_alarm),
-        cmocka_unit_test(behind_a_relay_an_epoch_that_goes_on_elsewhere_raises_an_alarm),
-        cmocka_unit_test(a_newer_epoch_than_a_record_has_here_raises_an_alarm),
-        cmocka_unit_test(a_platform_that_went_back_is_compared_again),
-        cmocka_unit_test(what_a_relay_lost_is_sent_again_from_what_it_delivered),
-        cmocka_unit_test(a_platform_that_is_away_does_not_hold_up_the_relay),
-        cmocka_unit_test(a_platform_that_hangs_takes_a_third_of_the_relays_time),
-        cmocka_unit_test(a_relay_that_delivers_nothing_is_not_well),
-        cmocka_unit_test(a_relay_that_is_not_what_it_should_be_is_an_alarm),
-        cmocka_unit_test(an_alarm_about_the_relay_stays_until_it_takes_records),
+        TEST(durable_records_arrive_in_order_and_once),
+        TEST(a_platform_that_is_away_costs_only_lag),
+        TEST(a_gap_is_filled_from_where_it_begins),
+        TEST(a_restored_platform_gets_again_what_it_lost),
+        TEST(a_platform_that_has_more_than_the_journal_raises_an_alarm_and_gets_nothing),
+        TEST(a_platform_with_another_history_raises_an_alarm_and_gets_nothing),
+        TEST(an_alarm_ends_by_itself_when_its_cause_does),
+        TEST(a_batch_has_one_epoch),
+        TEST(publishing_goes_on_over_segments),
+        TEST(a_platform_that_wants_what_is_not_kept_raises_one_alarm),
+        TEST(batches_that_are_too_large_become_smaller),
+        TEST(a_slow_network_gets_smaller_batches_until_it_is_quick_again),
+        TEST(a_platform_that_tells_positions_and_takes_nothing_is_not_well),
+        TEST(clashes_are_counted_and_stop_nothing),
+        TEST(an_answer_that_makes_no_sense_is_not_followed),
+        TEST(stopping_publishes_the_rest),
+        TEST(stopping_does_not_wait_when_everything_is_confirmed),
+        TEST(stopping_does_not_wait_for_what_no_waiting_heals),
+        TEST(stopping_waits_no_longer_than_asked_for_a_platform_that_is_away),
+        TEST(stopping_interrupts_a_call_that_hangs),
+        TEST(an_unknown_publisher_may_be_woken_and_stopped),
+        TEST(behind_a_relay_only_the_platform_confirms),
+        TEST(a_replay_goes_back_once_for_each_request),
+        TEST(behind_a_relay_records_of_another_history_raise_an_alarm),
+        TEST(behind_a_relay_an_epoch_that_goes_on_elsewhere_raises_an_alarm),
+        TEST(a_newer_epoch_than_a_record_has_here_raises_an_alarm),
+        TEST(a_platform_that_went_back_is_compared_again),
+        TEST(what_a_relay_lost_is_sent_again_from_what_it_delivered),
+        TEST(a_platform_that_is_away_does_not_hold_up_the_relay),
+        TEST(a_platform_that_hangs_takes_a_third_of_the_relays_time),
+        TEST(a_relay_that_delivers_nothing_is_not_well),
+        TEST(a_relay_that_is_not_what_it_should_be_is_an_alarm),
+        TEST(an_alarm_about_the_relay_stays_until_it_takes_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
