@@ -14,6 +14,7 @@ The last line is always `N passed, N failed, N skipped`, over all runners.
 
 import argparse
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
@@ -179,11 +180,16 @@ def pytest(folder, name, paths, environment=None, arguments=(), aside=False):
 
 # How many processes share the files of a folder. Many tests wait, so there are more of them than processors.
 PROCESSES = {"e2e": 4, "clients": 2, "integration": 4}
+# The files that take longest begin first: no process is left alone with one of them while the others have ended.
+LONGEST = {"e2e": ["queue", "policies_dir", "survival", "races", "cli", "tokens", "http", "notify", "sessions", "traces", "console", "network"],
+           "integration": ["planted", "kafka", "postgres", "set", "redis", "faults", "analysts", "stack_faults", "journal_faults", "recovery"]}
 
 
 def folder_of_tests(folder, name):
-    files = sorted(f"tests/{name}/{path.name}" for path in (TOP / "tests" / name).glob("test_*.py"))  # those of folders within are for --long
-    return pytest(folder, name, files, arguments=["-n", str(PROCESSES[name]), "--dist", "loadfile"], aside=True)
+    files = sorted(path.stem.removeprefix("test_") for path in (TOP / "tests" / name).glob("test_*.py"))  # those of folders within are for --long
+    first = LONGEST.get(name, [])
+    files.sort(key=lambda file: first.index(file) if file in first else len(first))
+    return pytest(folder, name, [f"tests/{name}/test_{file}.py" for file in files], arguments=["-n", str(PROCESSES[name]), "--dist", "loadfile"], aside=True)
 
 
 def short(only, folder):
@@ -192,16 +198,16 @@ def short(only, folder):
         folder = build("dev")
         if folder is None:
             return Counts(failed=1)
-    if only in (None, "unit"):
-        total.add(ctest(folder))
-    for name in ("tidy", "conformance"):
-        if only in (None, name):
-            total.add(pytest(folder, name, [f"tests/{name}"]))
     if only == "coding":
         return coding(folder)
-    wanted = [name for name in PROCESSES if only in (None, name)]
-    with concurrent.futures.ThreadPoolExecutor(len(PROCESSES)) as pool:
-        for counts in pool.map(lambda name: folder_of_tests(folder, name), wanted):
+    if only in (None, "unit"):
+        total.add(ctest(folder))
+    parts = {name: functools.partial(folder_of_tests, folder, name) for name in PROCESSES}
+    for name in ("tidy", "conformance"):  # of one process each, for the processors that the others leave idle while they wait
+        parts[name] = functools.partial(pytest, folder, name, [f"tests/{name}"], aside=True)
+    wanted = [part for name, part in parts.items() if only in (None, name)]
+    with concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
+        for counts in pool.map(lambda part: part(), wanted):
             total.add(counts)
     return total
 
