@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(harness.__file__).parent))
 import canonical  # noqa: E402
 
 MADE_MS = 1_795_000_000_000
+BATCH = 2000  # records of one request
 
 
 def sha(*parts):
@@ -145,10 +146,12 @@ class Evidence:
 
     def store(self, history):
         with self.stack.at_platform("engine") as wire:
-            reply = wire.post("/api/v1/audit/ingest", "".join(line + "\n" for line in history.lines), headers={
-                "Content-Type": "application/x-ndjson", "Writ-Node": history.node, "Writ-Journal": "0", "Writ-Epoch": history.epoch,
-                "Writ-First-Seq": "1", "Writ-Mac": run_mac(self.pepper, history.node, history.epoch, 1, history.lines)})
-        assert reply.status == 201, reply
+            for at in range(0, len(history.lines), BATCH):
+                lines = history.lines[at:at + BATCH]
+                reply = wire.post("/api/v1/audit/ingest", "".join(line + "\n" for line in lines), headers={
+                    "Content-Type": "application/x-ndjson", "Writ-Node": history.node, "Writ-Journal": "0", "Writ-Epoch": history.epoch,
+                    "Writ-First-Seq": str(at + 1), "Writ-Mac": run_mac(self.pepper, history.node, history.epoch, at + 1, lines)})
+                assert reply.status == 201, reply
         return self.register(history.node, history.key.public) + checkpoint_rows(history.node, history.checkpoints)
 
     def removal(self, node, kind, first, last, log_id, key=None, tree=None):

@@ -253,6 +253,24 @@ def assert_proved(evidence, event, file):
     assert done.returncode == 1 and done.stdout.startswith("NOT PROVED"), done
 
 
+def assert_trusts_only(evidence, file):
+    """With --keys, no key of the file counts."""
+    keys = evidence.stack.folder / "keys.ndjson"
+    mine = {"line": "key", "node": "t-clean", "journal": "0", "public_key": base64.b64encode(Key("t-clean").public).decode()}
+    keys.write_text(json.dumps(mine) + "\n")
+    found, _ = found_by_writ(evidence, "--file", file, "--keys", keys)
+    assert found_by_verify_py(file, "--keys", keys) == set(found)
+    assert {f[0] for f in found} == {"no key", "forged removal", "missing"} and not any(f[1] == "t-clean/0" for f in found)
+
+
+def assert_notices_a_cut(evidence, file):
+    cut = evidence.stack.folder / "cut.ndjson"
+    lines = file.read_bytes().splitlines(keepends=True)
+    cut.write_bytes(b"".join(lines[:-1]))
+    found, _ = found_by_writ(evidence, "--file", cut)
+    assert set(found) == {("cut", "evidence", 0, 0)} == found_by_verify_py(cut)
+
+
 def test_each_kind_of_tampering_is_named_by_both_verifiers(evidence):
     histories = {way.node: History(way.node, EACH, RUN) for way in WAYS}
     clean = History("t-clean", EACH, RUN)
@@ -264,6 +282,9 @@ def test_each_kind_of_tampering_is_named_by_both_verifiers(evidence):
     for event in (f"t-clean.{AT}", f"t-dropped.{3 * RUN}"):
         assert_proved(evidence, event, before)
     assert not found_by_verify_py(before) and not found_by_writ(evidence, "--file", before)[0]
+
+    assert_trusts_only(evidence, before)
+    assert_notices_a_cut(evidence, before)
 
     evidence.sql(";".join(evidence.sql.copy(table) for table in TABLES))
     for way in WAYS:

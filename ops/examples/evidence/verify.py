@@ -124,17 +124,18 @@ class Stream:
             self.marks.setdefault(end, []).append(mark)
 
     def add_removal(self, note):
-        text = note_text(note, self.run.platform, self.run.keys.get(("", ""), []))
         try:
-            name, kind, span, _, *rest = text.splitlines()
+            name, kind, span, _, *rest = note.rpartition("\n\n")[0].splitlines()
             first, last = map(int, span.split())
-            if name != self.name or kind not in ("gap", "retention"):
-                raise ValueError("text")
             base, frontier = rest[0].split() if rest else (0, "")
             tree = Tree(int(base), last + 1, base64.b64decode(frontier)) if rest else None
-            self.removals.append((first, last, kind, tree))
-        except (ValueError, AttributeError):
-            self.find("forged removal", 0, 0)
+            if name != self.name or kind not in ("gap", "retention"):
+                raise ValueError("text")
+        except ValueError:
+            return self.find("forged removal", 0, 0)
+        if note_text(note, self.run.platform, self.run.keys.get(("", ""), [])) is None:
+            return self.find("forged removal", first, last)
+        return self.removals.append((first, last, kind, tree))
 
     def meet(self, seq):
         for base, root, tree in sorted(self.marks.pop(seq, ()), key=lambda mark: mark[2] is None):  # anchors last
