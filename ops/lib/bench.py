@@ -39,7 +39,8 @@ tells its outcome beforehand, and one in 16 of what is sent is a call that a per
 Rows of state (mint, token_first_sight, token_c64, enqueue, wake, limited_local, limited_remote,
 recovery) have no nginx beside them; ops/lib/bench_state.py says what they are. offered_written and
 offered_synced measure latency at a rate: ops/lib/bench_offered.py. swap_100k replaces 100,000 rules under
-load: ops/lib/bench_swap.py. hook starts the hook of coding agents: ops/lib/bench_hook.py. Those of
+load: ops/lib/bench_swap.py. overload and false_credentials send more than an engine can handle:
+ops/lib/bench_overload.py. hook starts the hook of coding agents: ops/lib/bench_hook.py. Those of
 --stack are with Kafka and PostgreSQL: ops/lib/bench_stack.py.
 """
 
@@ -65,6 +66,7 @@ sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
 import bench_hook  # noqa: E402
 import bench_offered  # noqa: E402
+import bench_overload  # noqa: E402
 import bench_stack  # noqa: E402
 import bench_state  # noqa: E402
 import bench_swap  # noqa: E402
@@ -364,7 +366,7 @@ def run_load(address, bodies, connections, depth=1, seconds=None, requests=None,
     if done.returncode != 0:
         fail(f"the load generator failed ({done.returncode}): {done.stdout}{done.stderr}")
     result = json.loads(done.stdout)
-    if set(result["statuses"]) != set(statuses):
+    if statuses and set(result["statuses"]) != set(statuses):
         fail(f"not every answer was a {' or '.join(statuses)}: {result['statuses']}")
     result["replies"] *= items
     result["req_s"] *= items
@@ -388,7 +390,7 @@ class Bench:
         folder.mkdir()
         between = folder / "platform.sock" # as ops/run connects them
         stack = harness.Stack(folder, engine=["--durability", durability, "--listen.unix", folder / "engine.sock",
-                                              "--platform.url", f"unix:{between}", *engine],
+                                              "--platform.url", f"unix:{between}", "--overload.delay", bench_overload.DELAY, *engine],
                               platform=["--listen.unix", between, *platform],
                               store_url=store_url, engine_prefix=["taskset", "-c", "0"], platform_prefix=["taskset", "-c", "1"])
         if over_tls:
@@ -591,7 +593,7 @@ def micro_benchmarks():
 
 def main():
     parser = argparse.ArgumentParser(prog="ops/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_offered.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS, *bench_stack.ROWS],
+    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS, *bench_stack.ROWS],
                         help="only this row (may be repeated)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="of load in each turn")
@@ -622,11 +624,12 @@ def main():
     bench = Bench(options, options.data.resolve())
     start = time.monotonic()
     rows = []
-    wanted = options.row or (bench_stack.ROWS if options.stack else [*ROWS, *bench_offered.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS])
+    wanted = options.row or (bench_stack.ROWS if options.stack else [*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS])
     for row in (name for name in ROWS if name in wanted):
         rows.append(bench.measure(row))
         print(f"{row}: {rows[-1]['cpu_us']} us of CPU a request, {rows[-1]['vs_nginx']} of nginx's", file=sys.stderr)
     offered_rows = bench_offered.measure(bench, [name for name in bench_offered.ROWS if name in wanted], sys.modules[__name__])
+    overload_rows = bench_overload.measure(bench, [name for name in bench_overload.ROWS if name in wanted], sys.modules[__name__])
     state_rows, memory = bench_state.measure(bench, [name for name in bench_state.ROWS if name in wanted], sys.modules[__name__])
     swap_rows = bench_swap.measure(bench, [name for name in bench_swap.ROWS if name in wanted], sys.modules[__name__])
     hook_rows = bench_hook.measure(bench, [name for name in bench_hook.ROWS if name in wanted], sys.modules[__name__])
@@ -640,6 +643,7 @@ def main():
         print_table(rows)
         print_threads(rows)
     bench_offered.print_table(offered_rows)
+    bench_overload.print_table(overload_rows)
     bench_state.print_table(state_rows, memory)
     bench_swap.print_table(swap_rows)
     bench_hook.print_table(hook_rows)
@@ -648,7 +652,7 @@ def main():
     print(f"\n{time.monotonic() - start:.0f} seconds", file=sys.stderr)
     shutil.rmtree(options.data / "stack", ignore_errors=True)
 
-    document = json.dumps({"rows": rows + offered_rows + state_rows + swap_rows + hook_rows + stack_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
+    document = json.dumps({"rows": rows + offered_rows + overload_rows + state_rows + swap_rows + hook_rows + stack_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
     if quiet:
         print(document, file=stdout)
     elif options.json:

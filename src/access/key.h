@@ -160,6 +160,9 @@ void key_cache_clear(struct key_cache *c);
 /* A number that changes with each clearing, never 0. Code that keeps a verified key elsewhere
  * keeps this number with it, and uses the key only while both are the same. */
 uint64_t key_cache_generation(const struct key_cache *c);
+/* The key if the credential is in the cache; NULL: it is not, and has to be verified. Does not
+ * check whether the key is in force. */
+const struct key *key_cache_get(const struct key_cache *c, struct hasher *h, struct str credential);
 /* The key of this credential: ERR_UNAUTHENTICATED (unknown, or wrong secret: compared in constant
  * time), or as of key_in_force(). */
 enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t,

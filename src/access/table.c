@@ -218,6 +218,29 @@ void key_cache_clear(struct key_cache *c)
 
 uint64_t key_cache_generation(const struct key_cache *c) { return c->mark; }
 
+static const struct key *find(const struct key_cache_set *set, const struct sha256 *digest)
+{
+    for (unsigned i = 0; i < PLACES; i++)
+        if (set->places[i].key != NULL &&
+            bytes_equal_secret(set->places[i].digest.bytes, digest->bytes, SHA256_BYTES))
+            return set->places[i].key;
+    return NULL;
+}
+
+static struct key_cache_set *set_of(const struct key_cache *c, const struct sha256 *digest)
+{
+    uint64_t hash;
+    memcpy(&hash, digest->bytes, sizeof hash);
+    return &c->sets[hash & c->mask];
+}
+
+const struct key *key_cache_get(const struct key_cache *c, struct hasher *h, struct str credential)
+{
+    if (credential.size != CREDENTIAL_TEXT) return NULL;
+    struct sha256 digest = hasher_sha256(h, credential);
+    return find(set_of(c, &digest), &digest);
+}
+
 enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t,
                           const struct pepper *p, struct str credential, uint64_t now_ms,
                           const struct key **ret)
@@ -225,14 +248,8 @@ enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct ke
     /* A text of another length is not a credential, and is refused before the digest. */
     if (credential.size != CREDENTIAL_TEXT) return ERR_UNAUTHENTICATED;
     struct sha256 digest = hasher_sha256(h, credential);
-    uint64_t hash;
-    memcpy(&hash, digest.bytes, sizeof hash);
-    struct key_cache_set *set = &c->sets[hash & c->mask];
-    const struct key *k = NULL;
-    for (unsigned i = 0; i < PLACES && k == NULL; i++)
-        if (set->places[i].key != NULL &&
-            bytes_equal_secret(set->places[i].digest.bytes, digest.bytes, SHA256_BYTES))
-            k = set->places[i].key;
+    struct key_cache_set *set = set_of(c, &digest);
+    const struct key *k = find(set, &digest);
     if (k == NULL) {
         k = key_proved(t, p, credential);
         if (k == NULL) return ERR_UNAUTHENTICATED;

@@ -178,6 +178,12 @@ enum err token_cache_verify(struct token_cache *c, const struct signers *s, stru
     return err;
 }
 
+bool token_cache_has(struct token_cache *c, const struct signers *s, struct str text)
+{
+    follow_signers(c, s);
+    return text.size >= TAG_FROM_END && find(c, text) != NULL;
+}
+
 /* Signers that have replaced ours may lack this one; and the same token may have come over two
  * connections at once. */
 void token_cache_keep(struct token_cache *c, const struct signers *s, struct str text,

@@ -73,6 +73,17 @@ struct caller {
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
                    struct caller *ret, struct fault *f);
 
+/* What is known of a request's credential before it is verified. */
+enum api_sight {
+    API_STRANGER, /* there is none, or it is unknown, and may cost a signature to verify */
+    /* it names an existing key, or is the platform's statement about a session: a MAC verifies it */
+    API_CLAIMED,
+    API_KNOWN, /* this thread has verified it before */
+};
+/* A credential that is refused later can be API_KNOWN: a revoked token that is in the cache. For
+ * a connection with a note, a key must be in force to be API_KNOWN. */
+enum api_sight api_sight(struct api *a, const struct http_exchange *x);
+
 /* The same for a caller that was found by other means, by this key in force. */
 enum err api_admit_key(struct api *a, const struct http_exchange *x, const struct key *key,
                        uint32_t roles, struct caller *ret, struct fault *f);

@@ -13,6 +13,16 @@ enum {
     LIMIT_POLICY_SET_BODY_BYTES = 8 << 20, /* several of them in one request */
     LIMIT_INGEST_BODY_BYTES = 8 << 20,     /* thousands of events in one transaction */
     LIMIT_HEAD_BYTES = 16 << 10,           /* request line and headers together */
+    /* Requests without a known credential ("strangers"), on one reactor. A false token costs its
+     * client nothing and a reactor 200 us. */
+    LIMIT_STRANGERS = 1024,          /* that wait */
+    LIMIT_STRANGERS_PER_TURN = 8,    /* of these that one turn takes */
+    LIMIT_STRANGER_SHARE = 5,        /* percent of the time, for each of their two kinds */
+    LIMIT_STRANGER_ADDRESSES = 1024, /* with false credentials that are remembered */
+    LIMIT_FALSE_OF_CONNECTION = 12,  /* in a row, then it is closed */
+    LIMIT_FALSE_FREE = 4,            /* of a connection, before its next request is delayed */
+    LIMIT_FALSE_FREE_OF_ADDRESS = 16,
+    LIMIT_FALSE_DELAY_SECONDS = 2, /* at most, for one request */
     /* TLS handshakes of one thread at a time: each holds some 50 KiB before its client has shown
      * anything. With a round trip of 100 ms that is 2,560 new connections a second. */
     LIMIT_TLS_HANDSHAKES = 256,

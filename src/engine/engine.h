@@ -25,8 +25,10 @@
 #include "engine/control/bundle.h"
 #include "engine/runtime/commit.h"
 #include "engine/runtime/offload.h"
+#include "engine/runtime/overload.h"
 #include "engine/runtime/owner.h"
 #include "engine/runtime/reactor_view.h"
+#include "engine/runtime/strangers.h"
 #include "engine/decision/digest.h"
 #include "engine/fleet/fleet_member.h"
 #include "engine/runtime/waits.h"
@@ -83,6 +85,8 @@ struct engine_reactor {
     uint64_t sealed_ns;
     uint64_t sealed_block;
     struct disk_watch disk; /* as of the end of the last turn */
+    struct overload overload;
+    struct strangers strangers;
     struct refused refused; /* refused credentials of this second, until they are recorded */
     /* the oldest bundle that this reactor's steps may still use */
     _Atomic(const struct bundle *) in_use;
@@ -174,6 +178,9 @@ void engine_reactor_wake(void *engine, unsigned index);
 void engine_reactor_check(const struct engine_reactor *w);
 /* This reactor uses no older bundle than engine_reactor->bundle any more. */
 void engine_reactor_moved(struct engine_reactor *w);
+/* Within a turn: gives its records so far to the journal writer, and sends the replies of earlier
+ * ones that are durable. */
+void engine_reactor_flush(struct engine_reactor *w);
 /* A block is free: what begins now has room for its record. */
 static inline bool engine_reactor_has_room(const struct engine_reactor *w)
 {

@@ -93,7 +93,7 @@ static void input_consume(struct http_connection *c, size_t size)
     c->chunk = (struct chunk_decoder){0};
     c->head_size = 0;
     c->decoded = 0;
-    c->recalled = c->skipped_blank_line = false;
+    c->recalled = c->skipped_blank_line = c->resumed = false;
     c->sender = SENDER_NOT_ASKED;
     c->phase_restart = true;
 }
@@ -401,6 +401,7 @@ static bool hand_over(struct http_connection *c, struct str body, size_t whole)
         return true;
     }
     s->exchange.body = body;
+    s->exchange.is_resumed = c->resumed;
     hand_begin(c, false);
     s->service.handle(s->service.context, &s->exchange);
     check(c->stage != STAGE_HAND);

@@ -101,6 +101,7 @@ struct http_connection {
     uint32_t generation; /* of tokens; increases with each deferral and each new client */
     /* The other end, or the client that its PROXY header names. */
     struct client_address client;
+    struct http_notes notes; /* the service's */
 
     enum stage stage;
     enum peer peer;
@@ -126,6 +127,7 @@ struct http_connection {
     enum sender sender;
     enum persistence persistence; /* what the client asks for; NOT before the head is read */
     bool expects_continue, skipped_blank_line, head_only;
+    bool resumed; /* the request was parked, and is handled again */
 
     struct input in;
     struct output out;

@@ -128,6 +128,7 @@ static void exchange_begin(struct http_connection *c)
                                          .path = STR(""),
                                          .headers = s->head.fields,
                                          .client = c->client,
+                                         .notes = &c->notes,
                                          .arena = s->arena,
                                          .connection = c};
     c->head_only = c->expects_continue = false;

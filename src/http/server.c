@@ -309,6 +309,13 @@ size_t http_server_waiting(const struct http_server *s) { return s->waiting; }
 
 /* -- exchanges --------------------------------------------------------------------------- */
 
+bool http_is_forwarded(const struct http_exchange *x)
+{
+    return !client_address_equal(&x->client, &x->connection->client);
+}
+
+void http_end(const struct http_exchange *x) { x->connection->persistence = PERSIST_NOT; }
+
 bool http_is_over_tls(const struct http_exchange *x) { return x->connection->tls != NULL; }
 
 struct str http_header_get(const struct http_exchange *x, struct str name)
@@ -378,6 +385,11 @@ bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)
     return true;
 }
 
+bool http_may_park(const struct http_exchange *x)
+{
+    return x->connection->framing != FRAMING_CHUNKED;
+}
+
 struct http_token http_park(struct http_exchange *x)
 {
     struct http_connection *c = x->connection;
@@ -394,6 +406,7 @@ void http_unpark(struct http_server *s, struct http_token token)
     if (c->generation != token.generation || c->stage != STAGE_PARKED || c->peer == PEER_BROKEN)
         return;
     c->stage = STAGE_BODY; /* with the whole body */
+    c->resumed = true;
     s->waiting--;
     server_queue_work(c);
 }

@@ -62,6 +62,7 @@ struct http_route {
     const char *members;
     uint32_t roles;       /* the service defines its meaning (access/key.h); 0 = public */
     unsigned char effect; /* the service's own */
+    bool may_be_shed;     /* the service's own */
     void (*handle)(void *context, struct http_exchange *x); /* the service's */
     const void *extra;                                      /* the service's own */
 };
@@ -111,6 +112,12 @@ struct http_kept {
     uint64_t block;
 };
 
+/* Data that the service keeps about a connection; zeroed for each new one. */
+struct http_notes {
+    uint64_t until_ms;
+    uint32_t count;
+};
+
 struct http_exchange {
     enum http_method method;
     struct str method_text;
@@ -124,9 +131,11 @@ struct http_exchange {
     struct client_address client; /* who sent it */
     uint64_t missing; /* bits (http_header_bit()) of names that no header has; 0: not computed */
     struct str body;
-    struct str allow;       /* for refuse() of 405: "GET, POST" */
-    struct http_kept *kept; /* NULL: this head is not remembered */
-    struct arena *arena;    /* this exchange's; reset before the next one on this thread */
+    struct str allow;         /* for refuse() of 405: "GET, POST" */
+    struct http_kept *kept;   /* NULL: this head is not remembered */
+    struct http_notes *notes; /* the connection's */
+    bool is_resumed;          /* it was parked before */
+    struct arena *arena;      /* this exchange's; reset before the next one on this thread */
     struct http_connection *connection; /* the server's own */
 };
 
@@ -135,6 +144,10 @@ static inline bool http_header_is_missing(const struct http_exchange *x, struct 
 {
     return (x->missing & http_header_bit(name)) != 0;
 }
+/* A proxy has reported the client's address: other clients may use the same connection. */
+bool http_is_forwarded(const struct http_exchange *x);
+/* The connection ends after the reply to this request, which is not sent yet. */
+void http_end(const struct http_exchange *x);
 /* The request came to a socket of SOCKET_TLS. */
 bool http_is_over_tls(const struct http_exchange *x);
 /* First header of that name (any case), or absent. */
@@ -178,6 +191,7 @@ bool http_resume(struct http_server *s, struct http_token token, const struct ht
  * with a Transfer-Encoding. The token is for http_unpark() only; it does nothing if the client is
  * gone. */
 struct http_token http_park(struct http_exchange *x);
+bool http_may_park(const struct http_exchange *x);
 void http_unpark(struct http_server *s, struct http_token token);
 bool http_token_alive(const struct http_server *s, struct http_token token);
 /* `gone` is called once if the client goes away before it is answered; not after http_resume().

@@ -23,6 +23,7 @@ struct loop {
     struct ev_loop *ev;
     ev_check woken; /* runs first after each poll, to read the time once per turn */
     uint64_t now_ms;
+    uint64_t woken_ns;
     ev_check last; /* runs after all other events of a poll: libev goes by priority */
     void (*after)(void *context);
     void *after_context;
@@ -38,18 +39,22 @@ static ev_io *io_of(struct loop_fd *w) { return (ev_io *)(void *)w->opaque; }
 static ev_timer *timer_of(struct loop_timer *t) { return (ev_timer *)(void *)t->opaque; }
 static ev_async *async_of(struct loop_wakeup *b) { return (ev_async *)(void *)b->opaque; }
 
-static uint64_t monotonic_ms(void)
+static uint64_t monotonic_ns(void)
 {
     struct timespec now;
     check(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
+
+static uint64_t monotonic_ms(void) { return monotonic_ns() / 1000000; }
 
 static void take_time(struct ev_loop *ev, ev_check *woken, int events)
 {
     (void)ev;
     (void)events;
-    ((struct loop *)woken->data)->now_ms = monotonic_ms();
+    struct loop *l = woken->data;
+    l->woken_ns = monotonic_ns();
+    l->now_ms = l->woken_ns / 1000000;
 }
 
 static void run_after(struct ev_loop *ev, ev_check *last, int events)
@@ -85,7 +90,8 @@ struct loop *loop_create(void)
     check(l != NULL);
     l->ev = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
     check(l->ev != NULL);
-    l->now_ms = monotonic_ms();
+    l->woken_ns = monotonic_ns();
+    l->now_ms = l->woken_ns / 1000000;
     /* It also keeps the loop from returning at once when nothing else is watched. */
     ev_check_init(&l->woken, take_time);
     ev_set_priority(&l->woken, EV_MAXPRI);
@@ -108,6 +114,8 @@ void loop_destroy(struct loop *l)
 }
 
 void loop_turn(struct loop *l, bool wait) { ev_run(l->ev, wait ? EVRUN_ONCE : EVRUN_NOWAIT); }
+
+uint64_t loop_woken_ns(const struct loop *l) { return l->woken_ns; }
 
 uint64_t loop_now_ms(const struct loop *l) { return l->now_ms; }
 

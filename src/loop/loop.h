@@ -53,6 +53,7 @@ void wakeup_start(struct loop *l, struct loop_wakeup *b, void (*heard)(struct lo
 void wakeup_stop(struct loop_wakeup *b);
 void wakeup_send(struct loop_wakeup *b);
 
-uint64_t loop_now_ms(const struct loop *l); /* monotonic, as of this turn; for timeouts */
+uint64_t loop_woken_ns(const struct loop *l); /* monotonic: when this turn's wait ended */
+uint64_t loop_now_ms(const struct loop *l);   /* monotonic, as of this turn; for timeouts */
 
 #endif

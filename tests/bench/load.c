@@ -2,7 +2,7 @@
  *
  *   load --address HOST:PORT|unix:PATH --path /v1/agent/authorize --file BODIES [--file BODIES]
  *        [--key-file FILE] [--connections N] [--pipeline N | --rate N] [--seconds S | --requests N]
- *        [--serial N] [--member NAME --save FILE] [--open-slowly] [--tls-ca FILE]
+ *        [--serial N] [--member NAME --save FILE] [--open-slowly] [--tls-ca FILE] [--good-ms N]
  *
  * BODIES holds one request body a line. All requests are built once, head and body, side by side
  * in one buffer; each connection walks round it from a place of its own. Since they lie side by
@@ -20,7 +20,8 @@
  * it sends as many new requests, in one call. With --rate it is an open loop: so many requests are
  * due each second, whatever was answered so far; each goes out on a connection that has none under
  * way, as soon as there is one, and its latency counts from when it was due. Latency is from that
- * send (or due time) to the read that brought the reply; it goes into a histogram with 1.6 % steps.
+ * send (or due time) to the read that brought the reply; those of 200 go into a histogram with 1.6 %
+ * steps, and those within --good-ms (100) are counted as good.
  * At the end nothing is sent any more and what is under way is awaited. The result is one line of
  * JSON on standard output. With --tls-ca it speaks TLS to `localhost`, and trusts that authority. */
 #include "client.h"
@@ -61,6 +62,7 @@ struct settings {
     double seconds;
     uint64_t requests; /* 0: by time */
     uint64_t rate;     /* due a second; 0: a closed loop */
+    uint64_t good_ns;  /* a reply that takes longer is of no use */
     uint64_t serial;   /* of the first request */
     bool opens_slowly;
     const char *tls_ca; /* NULL: without TLS */
@@ -109,7 +111,7 @@ struct load {
     struct connection *connections;
     int epoll;
     FILE *save;
-    uint64_t sent, replies, reply_bytes, body_bytes, failures;
+    uint64_t sent, replies, timed, good, reply_bytes, body_bytes, failures;
     uint64_t statuses[600];
     uint64_t outcomes[OUTCOME_COUNT];
     uint64_t *histogram;
@@ -141,7 +143,7 @@ static double bucket_middle_ns(unsigned bucket)
 
 static double quantile_ms(const struct load *l, double quantile)
 {
-    uint64_t wanted = (uint64_t)((double)l->replies * quantile), seen = 0;
+    uint64_t wanted = (uint64_t)((double)l->timed * quantile), seen = 0;
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
         seen += l->histogram[i];
         if (seen > wanted) return bucket_middle_ns(i) / 1e6;
@@ -485,9 +487,13 @@ static void count_reply(struct load *l, struct connection *c, const char *head, 
     uint64_t latency = now - c->sent_ns[c->oldest];
     c->oldest = (c->oldest + 1) % l->settings->pipeline;
     c->under_way--;
-    l->histogram[bucket_of(latency)]++;
-    if (latency > l->latency_max_ns) l->latency_max_ns = latency;
     l->replies++;
+    if (status == 200) {
+        l->histogram[bucket_of(latency)]++;
+        if (latency > l->latency_max_ns) l->latency_max_ns = latency;
+        l->timed++;
+        l->good += latency <= l->settings->good_ns;
+    }
     l->body_bytes += body_size;
 }
 
@@ -621,9 +627,9 @@ static void load_print(const struct load *l)
     getrusage(RUSAGE_SELF, &usage);
     double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-    printf("{\"requests\":%" PRIu64 ",\"replies\":%" PRIu64 ",\"failures\":%" PRIu64
-           ",\"seconds\":%.6f,\"req_s\":%.1f,",
-           l->sent, l->replies, l->failures, seconds, (double)l->replies / seconds);
+    printf("{\"requests\":%" PRIu64 ",\"replies\":%" PRIu64 ",\"good\":%" PRIu64
+           ",\"failures\":%" PRIu64 ",\"seconds\":%.6f,\"req_s\":%.1f,",
+           l->sent, l->replies, l->good, l->failures, seconds, (double)l->replies / seconds);
     printf("\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"p999_ms\":%.4f,\"max_ms\":%.4f,", quantile_ms(l, 0.5),
            quantile_ms(l, 0.99), quantile_ms(l, 0.999), (double)l->latency_max_ns / 1e6);
     printf("\"reply_bytes\":%" PRIu64 ",\"body_bytes\":%" PRIu64
@@ -656,24 +662,20 @@ static unsigned count_argument(const char *text, unsigned most, const char *name
 static void settings_read(struct settings *s, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"address", required_argument, NULL, 'a'},
-        {"path", required_argument, NULL, 'u'},
-        {"file", required_argument, NULL, 'f'},
-        {"key-file", required_argument, NULL, 'k'},
-        {"connections", required_argument, NULL, 'c'},
-        {"pipeline", required_argument, NULL, 'p'},
-        {"seconds", required_argument, NULL, 's'},
-        {"requests", required_argument, NULL, 'n'},
-        {"rate", required_argument, NULL, 'r'},
-        {"serial", required_argument, NULL, 'i'},
-        {"member", required_argument, NULL, 'm'},
-        {"save", required_argument, NULL, 'w'},
-        {"open-slowly", no_argument, NULL, 'o'},
-        {"tls-ca", required_argument, NULL, 't'},
-        {NULL, 0, NULL, 0},
+        {"address", required_argument, NULL, 'a'},     {"path", required_argument, NULL, 'u'},
+        {"file", required_argument, NULL, 'f'},        {"key-file", required_argument, NULL, 'k'},
+        {"connections", required_argument, NULL, 'c'}, {"pipeline", required_argument, NULL, 'p'},
+        {"seconds", required_argument, NULL, 's'},     {"requests", required_argument, NULL, 'n'},
+        {"rate", required_argument, NULL, 'r'},        {"serial", required_argument, NULL, 'i'},
+        {"member", required_argument, NULL, 'm'},      {"save", required_argument, NULL, 'w'},
+        {"open-slowly", no_argument, NULL, 'o'},       {"tls-ca", required_argument, NULL, 't'},
+        {"good-ms", required_argument, NULL, 'g'},     {NULL, 0, NULL, 0},
     };
-    *s = (struct settings){
-        .path = "/v1/agent/authorize", .connections = 64, .pipeline = 1, .seconds = 5};
+    *s = (struct settings){.path = "/v1/agent/authorize",
+                           .connections = 64,
+                           .pipeline = 1,
+                           .seconds = 5,
+                           .good_ns = 100000000};
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (o) {
         case 'a': s->address = optarg; break;
@@ -693,6 +695,7 @@ static void settings_read(struct settings *s, int argc, char **argv)
         case 'w': s->save = optarg; break;
         case 'o': s->opens_slowly = true; break;
         case 't': s->tls_ca = optarg; break;
+        case 'g': s->good_ns = strtoull(optarg, NULL, 10) * 1000000; break;
         default: refuse("see the top of load.c for its options");
         }
     }

@@ -275,6 +275,7 @@ class Stack:
                                  "--platform.key_file", str(self.key_file),
                                  "--reactors", REACTORS, "--journal.segment_size", SEGMENT,
                                  "--journal.stall", "10m",  # nobody is refused because the machine's disk is slow
+                                 "--overload.delay", "0",  # nor because its processors are
                                  *engine]
         if OVER_TLS:
             authority = Authority(self.folder / "ca")

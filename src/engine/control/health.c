@@ -9,6 +9,7 @@
 enum {
     SILENT_MS = 5000,
     PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS,
+    LOAD_SHOWN_MS = 10000, /* so that a client that asks now and then sees it */
     HEALTH_BYTES = 16 << 10,
     DISK_DEGRADED_PERCENT = 80
 };
@@ -17,6 +18,17 @@ enum {
 static bool is_tight(uint64_t left, uint64_t total)
 {
     return (double)left < (double)total * (100 - DISK_DEGRADED_PERCENT) / 100;
+}
+
+/* All reactors have the same monotonic clock. */
+static bool refuses_for_load(const struct engine_reactor *w)
+{
+    for (unsigned i = 0; i < w->engine->reactor_count; i++) {
+        uint64_t at_ms =
+            atomic_load_explicit(&w->engine->reactors[i].overload.refused_ms, memory_order_relaxed);
+        if (at_ms != 0 && loop_now_ms(w->loop) < at_ms + LOAD_SHOWN_MS) return true;
+    }
+    return false;
 }
 
 static void put_checks(struct checks *c, struct engine_reactor *w)
@@ -56,6 +68,8 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
     char keys[KEY_TROUBLE_TEXT];
     checks_put(c, METRIC_ENGINE_CHECK_KEYS, "keys",
                !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
+    checks_put(c, METRIC_ENGINE_CHECK_LOAD, "load", !refuses_for_load(w),
+               "more requests arrive than the engine can handle: some are refused (503)");
     pthread_mutex_lock(&e->followers_lock);
     struct state_follower_status keep = {0};
     bool keeping = e->state_follower != NULL;

@@ -47,13 +47,13 @@ static void route_forward(void *context, struct http_exchange *x)
     {                                                                                              \
         .method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle,  \
         .extra = &form, .parameters = "dry_run explain tenant_id", .roles = role_bits,             \
-        .effect = EFFECT_LOOSEN                                                                    \
+        .effect = EFFECT_LOOSEN, .may_be_shed = true                                               \
     }
 /* Each item needs the role of its own form. */
 #define DECIDES_SEVERAL(path, function)                                                            \
     {                                                                                              \
         .method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = function,          \
-        .parameters = "tenant_id", .roles = ASKS, .effect = EFFECT_LOOSEN                          \
+        .parameters = "tenant_id", .roles = ASKS, .effect = EFFECT_LOOSEN, .may_be_shed = true     \
     }
 #define ASKS (ROLE_AGENT | ROLE_APP | ROLE_TOKEN) /* the roles that may have requested a review */
 #define PUBLIC(path, function)                                                                     \
@@ -176,6 +176,7 @@ const struct http_route engine_routes[] = {
      .members = "acting_for actor audience max_uses scope tenant_id ttl_seconds",
      .handle = token_mint_handle,
      .effect = EFFECT_LOOSEN,
+     .may_be_shed = true,
      .roles = ROLE_AGENT,
      .parameters = "tenant_id"},
     {.method = HTTP_GET,
@@ -195,6 +196,7 @@ const struct http_route engine_routes[] = {
      .body = HTTP_BODY_FORM_OR_JSON,
      .handle = token_introspect_handle,
      .effect = EFFECT_READ,
+     .may_be_shed = true,
      .roles = ROLE_AGENT | ROLE_APP | ROLE_ADMIN,
      .parameters = "tenant_id"},
     {.method = HTTP_POST,
@@ -275,7 +277,13 @@ bool route_admit(void *context, struct http_exchange *x)
         return false; /* no key is known yet: route_handle() refuses */
     }
     uint32_t roles = large != NULL ? *large : ~0u; /* the handler checks which of its own */
-    if (api_admit(&w->api, x, roles, world_now_ms(), &caller, &f) == ERR_OK) return true;
+    uint64_t now_ms = world_now_ms(), begun_ns;
+    const bool is_stranger = api_sight(&w->api, x) == API_STRANGER;
+    /* Without time for it, the credential is verified when the body is here. */
+    if (is_stranger && !strangers_may_verify(w, x, &begun_ns)) return false;
+    enum err err = api_admit(&w->api, x, roles, now_ms, &caller, &f);
+    if (is_stranger) strangers_verified(w, begun_ns);
+    if (err == ERR_OK) return true;
     refuse(w, x, &f);
     return false;
 }
@@ -284,6 +292,36 @@ static bool may_loosen(const struct http_route *r)
 {
     check(r->effect <= EFFECT_LOOSEN);
     return r->effect == EFFECT_LOOSEN || r->effect == EFFECT_UNDECLARED;
+}
+
+/* Requests of clients that are known come first. */
+enum { SHARE_OF_KNOWN = 100, SHARE_OF_OTHERS = 50 };
+
+/* Each refusal takes time from a decision, so its answer is a constant. */
+static void refuse_for_load(struct engine_reactor *w, struct http_exchange *x)
+{
+    struct overload *o = &w->overload;
+    struct http_reply reply = {
+        .status = 503,
+        .headers = {{.name = STR("Retry-After"), .value = STR("1")}},
+        .header_count = 1,
+        .body = STR("{\"code\":\"overloaded\",\"error\":\"more requests arrive than the engine can "
+                    "handle in time; try again later\"}")};
+    /* The decisions of this turn are answered at its end. */
+    if (!o->is_refusing) engine_reactor_flush(w);
+    o->is_refusing = true;
+    metric_add(w->sheet, METRIC_REFUSED_OVERLOAD, 1);
+    atomic_store_explicit(&o->refused_ms, loop_now_ms(w->loop), memory_order_relaxed);
+    api_send(&w->api, x, &reply, (struct str){0});
+}
+
+static void proceed(struct engine_reactor *w, struct http_exchange *x)
+{
+    struct fault f;
+    if (api_accept_assertion(&w->api, x, w->engine->assertions, world_now_ms(), &f))
+        x->route->handle(w, x);
+    else
+        refuse(w, x, &f);
 }
 
 void route_handle(void *context, struct http_exchange *x)
@@ -314,11 +352,18 @@ void route_handle(void *context, struct http_exchange *x)
         refuse(w, x, &f);
         return;
     }
-    if (!api_accept_assertion(&w->api, x, w->engine->assertions, world_now_ms(), &f)) {
-        refuse(w, x, &f);
+    const enum api_sight sight = api_sight(&w->api, x);
+    if (x->route->may_be_shed &&
+        !overload_admits(&w->overload, loop_woken_ns(w->loop),
+                         sight == API_KNOWN ? SHARE_OF_KNOWN : SHARE_OF_OTHERS)) {
+        refuse_for_load(w, x);
         return;
     }
-    x->route->handle(context, x);
+    const bool is_stranger = sight == API_STRANGER || (sight == API_CLAIMED && x->notes->count > 0);
+    if (is_stranger)
+        strangers_handle(w, x, proceed);
+    else
+        proceed(w, x);
 }
 
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f)

@@ -96,6 +96,19 @@ static size_t held_bytes_each(unsigned reactors)
     return part > least ? part : least;
 }
 
+static void credential_refused(void *context, const struct http_exchange *x, enum err err)
+{
+    auth_failed_note(context, x, err);
+    strangers_note_false(context, x);
+}
+
+static void token_refused(void *context, const struct http_exchange *x,
+                          const struct token_claims *t, enum err err)
+{
+    token_rejected_note(context, x, t, err);
+    strangers_note_false(context, x);
+}
+
 static void engine_reactor_enter(void *context, struct loop *loop)
 {
     struct engine_reactor *w = context;
@@ -132,7 +145,7 @@ static void engine_reactor_enter(void *context, struct loop *loop)
     w->api.sheet = w->sheet;
     w->api.replies_2xx = METRIC_ENGINE_REPLIES_2XX;
     w->api.auth_failed = METRIC_ENGINE_AUTH_FAILED;
-    w->api.on_auth_failed = auth_failed_note;
+    w->api.on_auth_failed = credential_refused;
     w->api.context = w;
     w->api.assertion_key = &e->assertion_key;
     w->api.started_ms = e->started_ms;
@@ -141,7 +154,7 @@ static void engine_reactor_enter(void *context, struct loop *loop)
     w->api.token_issuer = str_from(c->token_issuer);
     w->api.token_audience = str_from(c->token_audience);
     w->api.token_is_dead = engine_reactor_token_is_dead;
-    w->api.on_token_rejected = token_rejected_note;
+    w->api.on_token_rejected = token_refused;
     if (e->spans != NULL) w->spans = spans_lane(e->spans, w->index, w->sheet);
     w->commit.producer = journal_producer(e->journal, w->index);
     w->commit.always_synced = str_equal(str_from(c->durability), STR("synced"));
@@ -149,6 +162,8 @@ static void engine_reactor_enter(void *context, struct loop *loop)
         w->forward = forward_create(&w->api, loop, &w->server, c->platform_url, e->tls,
                                     limits.connections_max);
     w->disk.seen_ms = loop_now_ms(loop);
+    overload_init(&w->overload, c->overload_delay_ms, world_monotonic_ns());
+    strangers_init(&w->strangers);
     loop_timer_start(loop, &w->tick, TICK_MS, tick);
 }
 
@@ -166,6 +181,7 @@ static void engine_reactor_leave(void *context)
     journal_seal(w->commit.producer);
     loop_timer_stop(w->loop, &w->tick);
     loop_timer_stop(w->loop, &w->outbox);
+    strangers_fini(&w->strangers, w->loop);
     forward_destroy(w->forward);
     http_server_destroy(w->server);
     key_cache_destroy(w->api.cache);
@@ -204,6 +220,7 @@ static void take_bundle(struct engine_reactor *w)
     w->api.served = bundle_served(newest);
     shard_hold_limits(w->owner.shard, bundle_limit_windows(newest));
     key_cache_clear(w->api.cache);
+    strangers_new_keys(&w->strangers);
     if (w->pins_before == 0) engine_reactor_moved(w);
 }
 
@@ -335,9 +352,12 @@ static void engine_reactor_end(void *context)
     owner_durable(w, durable);
     more = takeover_turn(w) || more;
     flush_mail(w);
+    strangers_turn(w);
     bool has_room = engine_reactor_has_room(w);
     watch_disk(w, has_room, durable);
-    http_server_hold(w->server, !has_room && !engine_stands_still(w->engine));
+    const bool is_held = !has_room && !engine_stands_still(w->engine);
+    http_server_hold(w->server, is_held);
+    overload_turn_end(&w->overload, loop_woken_ns(w->loop), world_monotonic_ns(), is_held);
     atomic_store_explicit(&w->connections, http_server_connections(w->server),
                           memory_order_relaxed);
     engine_reactor_check(w);

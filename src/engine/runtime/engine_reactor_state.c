@@ -33,6 +33,14 @@ void engine_reactor_moved(struct engine_reactor *w)
     sem_post(&w->engine->bundle_seen);
 }
 
+void engine_reactor_flush(struct engine_reactor *w)
+{
+    uint64_t written, durable;
+    journal_seal(w->commit.producer);
+    journal_progress(w->commit.producer, &written, &durable);
+    http_server_release(w->server, written, durable);
+}
+
 struct api *engine_reactor_api(struct engine_reactor *w) { return &w->api; }
 
 const struct digest_keys *engine_reactor_digest_keys(const struct engine_reactor *w)

@@ -181,13 +181,15 @@ static inline struct rig *rig_create(const char *stall)
     snprintf(r->path, sizeof r->path, "/tmp/test_calls_XXXXXX");
     assert_non_null(mkdtemp(r->path));
     char engine_path[128], patience[16];
-    char *arguments[] = {"writ-engine", "--data",          r->path,  "--node",
-                         "rig",         "--journal.stall", patience, NULL};
+    /* no request is refused because the processors are busy */
+    char *arguments[] = {
+        "writ-engine", "--data",           r->path, "--node", "rig", "--journal.stall",
+        patience,      "--overload.delay", "0",     NULL};
     char *environment[] = {NULL};
     snprintf(patience, sizeof patience, "%s", stall);
     snprintf(engine_path, sizeof engine_path, "%s/engine", r->path);
     assert_int_equal(mkdir(engine_path, 0700), 0);
-    assert_int_equal(config_read(PROGRAM_ENGINE, 7, arguments, environment, &e->config, &f),
+    assert_int_equal(config_read(PROGRAM_ENGINE, 9, arguments, environment, &e->config, &f),
                      ERR_OK);
     e->reactor_count = RIG_REACTORS;
     e->reactors = calloc(RIG_REACTORS, sizeof *e->reactors);
