@@ -508,7 +508,6 @@ static enum err boot(struct boot *b, struct fault *f)
     pthread_mutex_init(&e->followers_lock, NULL);
     e->revoked = revoked_log_create(e->reactor_count);
     e->post = post_create(e->reactor_count);
-    e->offload = offload_create(engine_reactor_wake, e);
     check(e->revoked != NULL && e->post != NULL);
     check(pthread_barrier_init(&e->leaving, NULL, e->reactor_count) == 0);
     b->loop = loop_create();
@@ -531,6 +530,7 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) err = open_journal(b, f);
     if (err == ERR_OK) err = feed_load(e, f);
     if (err == ERR_OK) err = start_spans(e, f);
+    if (err == ERR_OK) e->offload = offload_create(engine_reactor_wake, e);
     if (err == ERR_OK) err = start_engine_reactors(e, f);
     if (err == ERR_OK) err = start_following(b, f);
     if (err == ERR_OK) err = begin_accepting(b, f);

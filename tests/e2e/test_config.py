@@ -196,7 +196,7 @@ def test_a_program_with_too_few_descriptors_says_how_many_it_needs(fresh, name):
 
 
 THREADS = {"platform": ["writer", "reader", "reader", "keeper"],
-           "engine": ["signals", "journal-writer", "journal-syncer", "journal-keeper", "keep", "reactor-0", "reactor-1", "feed", "publisher"]}
+           "engine": ["signals", "journal-writer", "journal-syncer", "journal-keeper", "keep", "offload", "reactor-0", "reactor-1", "feed", "publisher"]}
 
 
 @pytest.mark.parametrize("who", THREADS)
