@@ -29,6 +29,7 @@ struct seen {
 
 struct known_key {
     char node[NAME_MOST + 1], journal[NAME_MOST + 1];
+    size_t node_size, journal_size;
     uint8_t public_key[ED25519_KEY_BYTES];
 };
 
@@ -141,7 +142,7 @@ static bool copy_name(char *to, struct str name)
 
 static void add_key(struct verify_run *v, const struct evidence_line *l)
 {
-    struct known_key k;
+    struct known_key k = {.node_size = l->node.size, .journal_size = l->journal.size};
     uint8_t bytes[(ED25519_KEY_BYTES + 2) / 3 * 3];
     size_t size;
     struct str digits = json_text(l->head, STR("public_key"));
@@ -160,7 +161,8 @@ static void add_key(struct verify_run *v, const struct evidence_line *l)
 
 static bool is_of(const struct known_key *k, struct str node, struct str journal)
 {
-    return str_equal(str_from(k->node), node) && str_equal(str_from(k->journal), journal);
+    return str_equal(str_of(k->node, k->node_size), node) &&
+           str_equal(str_of(k->journal, k->journal_size), journal);
 }
 
 /* ---- streams ---- */
