@@ -110,6 +110,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct scene *s = *state;
+    sem_post(&s->go_on); /* a test that failed may have left it blocked */
     offload_stop(s->offload);
     offload_destroy(s->offload);
     free(s);
