@@ -10,9 +10,10 @@ import time
 import pytest
 
 import harness
-from wire import Wire
+from wire import Closed, Wire
 
 AGENT = "/v1/agent/authorize"
+BODY = {"actor": "bot", "action": "get_invoice"}
 POLICY = """
 rules:
   - {id: reads, agents: ["*"], actions: [get_invoice], decision: allow}
@@ -32,8 +33,8 @@ class Flood:
     """Clients that never wait for an answer before they send the next request."""
 
     def __init__(self, stack, clients=3):
-        self.stack, self.statuses, self.over = stack, {}, threading.Event()
-        block = 100 * request(stack.keys["agent"], {"actor": "bot", "action": "get_invoice"})
+        self.stack, self.statuses, self.wrong, self.over = stack, {}, [], threading.Event()
+        block = 100 * request(stack.keys["agent"], BODY)
         self.wires = [Wire(stack.engine.address).open() for _ in range(clients)]
         self.threads = [threading.Thread(target=run, args=(wire, *more), daemon=True)
                         for wire in self.wires for run, more in ((self.send, (block,)), (self.read, ()))]
@@ -44,13 +45,13 @@ class Flood:
                 wire.socket.sendall(block)
 
     def read(self, wire):
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(OSError, Closed):
             while not self.over.is_set():
                 reply = wire.read_reply()
                 self.statuses[reply.status] = self.statuses.get(reply.status, 0) + 1
-                if reply.status == 503:
-                    assert reply.header("Retry-After") and reply.json["code"] == "overloaded", reply
-                    assert "more requests arrive" in reply.json["error"], reply
+                is_refusal = reply.status == 503 and reply.header("Retry-After") and "more requests arrive" in reply.json["error"]
+                if reply.status != 200 and not is_refusal:
+                    self.wrong.append(reply)
 
     def __enter__(self):
         for one in self.threads:
@@ -95,9 +96,10 @@ def test_votes_and_what_stops_something_come_through_an_overload(fresh):
             flood.goes_on()
             health = wire.get("/healthz").json
             assert health["status"] == "degraded" and "some are refused" in health["checks"]["load"], health
-    assert set(flood.statuses) == {200, 503}, flood.statuses
+    assert set(flood.statuses) == {200, 503} and not flood.wrong, (flood.statuses, flood.wrong[:3])
     with stack.at_engine("agent") as wire:
-        assert wire.post(AGENT, {"actor": "bot", "action": "get_invoice"}).json["rule"] == "actor:suspended"
+        reply = harness.eventually(lambda: (answer := wire.post(AGENT, BODY)).status == 200 and answer, "the overload ends")
+        assert reply.json["rule"] == "actor:suspended"
 
 
 @pytest.fixture
@@ -110,9 +112,6 @@ def guarded(fresh, tmp_path):
         token = wire.post("/v1/tokens/mint", {"actor": "bot", "scope": "*"}).json["token"]
     stack.false = token[:-12] + "A" * 10 + token[-2:]
     return stack
-
-
-BODY = {"actor": "bot", "action": "get_invoice"}
 
 
 def counted(stack, name):
