@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/quota.h"
 #include "base/wheel.h"
 #include "shards/limit_window.h"
 #include "shards/retry_outcome.h"
@@ -105,6 +106,7 @@ struct call {
      * show it (approve, deny, cancel, revoke), or that it is made in part (suspend). A repetition
      * of the call returns the present state. */
     enum err err;
+    struct quota quota; /* of ERR_QUOTA_KEY and ERR_QUOTA_TENANT */
     union {
         struct {
             /* in: the token to mint. out: the token that exists (on a retry, the earlier one) */

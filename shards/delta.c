@@ -12,6 +12,8 @@
 
 #define ABSENT UINT32_MAX
 
+enum { TENANT_BYTES_MAX = 4 * LIMIT_ID_CHARACTERS };
+
 /* ---- write ---- */
 
 static void put_number(struct buf *out, uint64_t value, size_t bytes)
@@ -106,12 +108,18 @@ void delta_put_counted(struct buf *out, const struct limit_request *ask,
     check(told->counted);
     check(ask->window_ms > 0 && ask->window_ms <= limit_time_most_ms);
     check(told->stamp_ms <= limit_time_most_ms);
-    size_t body =
-        begin(out, ask->is_old ? DELTA_COUNTED : DELTA_LIMIT_COUNTED, slot_of_key(ask->key));
+    const enum delta_kind kind = ask->is_old         ? DELTA_COUNTED
+                                 : told->takes_place ? DELTA_LIMIT_PLACED
+                                                     : DELTA_LIMIT_COUNTED;
+    size_t body = begin(out, kind, slot_of_key(ask->key));
     put_bytes(out, ask->key.bytes, sizeof ask->key.bytes);
     put_u64(out, ask->window_ms);
     put_u64(out, told->stamp_ms);
     put_u64(out, (uint64_t)ask->amount);
+    if (kind == DELTA_LIMIT_PLACED) {
+        put_id(out, ask->asker);
+        put_text(out, ask->tenant);
+    }
     end(out, body);
 }
 
@@ -373,13 +381,18 @@ bool delta_read_counted(const struct delta_entry *e, struct limit_request *ret_a
 {
     struct reader r = {.rest = e->body};
     struct limit_request ask = {.is_old = e->kind == DELTA_COUNTED};
-    struct limit_told told = {.counted = true};
+    struct limit_told told = {.counted = true, .takes_place = e->kind == DELTA_LIMIT_PLACED};
     take_bytes(&r, ask.key.bytes, sizeof ask.key.bytes);
     ask.window_ms = take_u64(&r);
     told.stamp_ms = take_u64(&r);
     ask.amount = (int64_t)take_u64(&r);
-    if (!done(&r) || ask.window_ms == 0 || ask.window_ms > limit_time_most_ms ||
-        told.stamp_ms > limit_time_most_ms)
+    if (told.takes_place) {
+        ask.asker = take_id(&r);
+        ask.tenant = take_text(&r);
+        if (str_is_empty(ask.tenant) || ask.tenant.size > TENANT_BYTES_MAX) return false;
+    }
+    if (!done(&r) || !delta_counts(e->kind) || ask.window_ms == 0 ||
+        ask.window_ms > limit_time_most_ms || told.stamp_ms > limit_time_most_ms)
         return false;
     *ret_ask = ask;
     *ret_told = told;

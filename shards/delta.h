@@ -4,7 +4,7 @@
  * state of a slot depends only on the replay of its entries in the journal's order: recovery,
  * snapshots and the mirror in Redis all read them by delta_next() and apply them by shard_apply().
  *
- * TOKEN_SPENT, LIMIT_COUNTED, REVIEW_TRACED and RETRY_KEPT commute, so they may be in the record of a decision
+ * TOKEN_SPENT, LIMIT_COUNTED, LIMIT_PLACED, REVIEW_TRACED and RETRY_KEPT commute, so they may be in the record of a decision
  * that another reactor journals. Only the owner of a slot journals everything else about it, hence
  * in the order in which it happened. Unknown kinds are refused (ERR_BAD_VALUE; 0 is damage): an
  * older program must not drop what a newer one wrote. Pure. */
@@ -32,7 +32,7 @@ struct delta_entry {
 void delta_put_minted(struct buf *out, const struct token_facts *t, const struct retry *retry);
 void delta_put_spent(struct buf *out, struct id token, uint32_t uses);
 void delta_put_revoked(struct buf *out, struct id token, uint64_t at_ms);
-/* LIMIT_COUNTED, or COUNTED where the key is an old one. */
+/* LIMIT_COUNTED; LIMIT_PLACED where it takes a place; COUNTED where the key is an old one. */
 void delta_put_counted(struct buf *out, const struct limit_request *ask,
                        const struct limit_told *told);
 /* The item is the record's own public bytes, so it is not in the delta. */
@@ -58,7 +58,11 @@ bool delta_next(struct str *rest, struct delta_entry *ret, enum err *ret_err);
 bool delta_read_minted(struct str body, struct token_facts *ret, struct retry *ret_retry);
 bool delta_read_spent(struct str body, struct id *ret_token, uint32_t *ret_uses);
 bool delta_read_revoked(struct str body, struct id *ret_token, uint64_t *ret_at_ms);
-/* Of both kinds. */
+/* Of any kind that counts. */
+static inline bool delta_counts(enum delta_kind kind)
+{
+    return kind == DELTA_LIMIT_COUNTED || kind == DELTA_LIMIT_PLACED || kind == DELTA_COUNTED;
+}
 bool delta_read_counted(const struct delta_entry *e, struct limit_request *ret_ask,
                         struct limit_told *ret_told);
 /* Of any kind that opens a review. */

@@ -14,6 +14,6 @@ void limit_step(struct shard *s, struct call *c)
         limit_uncount(t, &c->limit.ask, &c->limit.told);
         return;
     }
-    enum err err = limit_count(t, &c->limit.ask, c->now_ms, &c->limit.told);
-    if (err != ERR_OK) c->err = ERR_OVERLOADED;
+    c->err = limit_count(t, &c->limit.ask, c->now_ms, &c->limit.told, &c->quota);
+    if (c->err == ERR_FULL) c->err = ERR_OVERLOADED;
 }

@@ -6,7 +6,8 @@ enum { LOOK_AGAIN_MS = 24 * 3600 * 1000 };
 
 void limit_table_init(struct limit_table *t, size_t count_max)
 {
-    *t = (struct limit_table){.count_max = count_max};
+    *t = (struct limit_table){.counters_max = 2 * count_max};
+    shares_init(&t->shares, "counters", count_max, 0);
     slab_init(&t->counters, sizeof(struct counter), SIZE_MAX);
     slab_init(&t->sums, LIMIT_BUCKETS * sizeof(int64_t), SIZE_MAX);
     wheel_init(&t->wheel, 0);
@@ -15,6 +16,7 @@ void limit_table_init(struct limit_table *t, size_t count_max)
 void limit_table_fini(struct limit_table *t)
 {
     map_fini(&t->by_key);
+    shares_fini(&t->shares);
     slab_fini(&t->counters);
     slab_fini(&t->sums);
 }
@@ -34,6 +36,8 @@ void limit_table_check(const struct limit_table *t)
 {
     check(t->by_key.count <= t->counters.count); /* a chain has at least one counter */
     check(t->sums.count <= t->counters.count);
+    check(t->shares.all.count == t->by_key.count);
+    shares_check(&t->shares);
 }
 
 /* ---- one counter ---- */
@@ -108,6 +112,7 @@ static void drop(struct limit_table *t, struct counter *first)
 {
     wheel_remove(&t->wheel, &first->timer);
     check(map_remove(&t->by_key, key_text(&first->key)) == first);
+    shares_leave(&t->shares, first->share, 0);
     for (struct counter *c = first, *next; c != NULL; c = next) {
         next = c->next;
         give(t, c);
@@ -140,9 +145,47 @@ static struct counter *of_window(struct counter *first, uint64_t window_ms)
     return first;
 }
 
+/* ---- whose place ---- */
+
+static struct share_asker asker_of(const struct limit_request *ask)
+{
+    static const struct id none;
+    struct share_asker who = {.tenant = ask->tenant};
+    if (!id_equal(ask->asker, none)) who.key = str_of((const char *)ask->asker.bytes, ID_BYTES);
+    return who;
+}
+
+static enum err own(struct limit_table *t, struct counter *first, const struct limit_request *ask,
+                    uint64_t at_ms)
+{
+    const struct share_asker who = asker_of(ask);
+    struct share *share = shares_enter(&t->shares, &who, 0, at_ms);
+    if (share == NULL) return ERR_FULL;
+    if (first->share != NULL) shares_leave(&t->shares, first->share, 0);
+    for (struct counter *c = first; c != NULL; c = c->next) c->share = share;
+    first->is_unnamed = str_is_empty(ask->tenant);
+    return ERR_OK;
+}
+
+enum err limit_table_own(struct limit_table *t, const struct limit_request *ask)
+{
+    struct counter *first = chain_find(t, ask);
+    if (first == NULL) return ERR_OK;
+    return own(t, first, ask, limit_bucket_begin_ms(first->head, first->window_ms));
+}
+
+/* Whether nothing of the chain is needed at this time. */
+static bool is_empty(const struct limit_table *t, const struct counter *first, uint64_t now_ms)
+{
+    if (chain_end_ms(t, first) <= now_ms) return true;
+    for (const struct counter *c = first; c != NULL; c = c->next)
+        if (c->count > 0 || c->sum > 0) return false;
+    return true;
+}
+
 /* Adds a counter to the chain that begins with `first` (NULL: makes the first). NULL: no memory. */
 static struct counter *counter_make(struct limit_table *t, struct counter *first,
-                                    const struct limit_request *ask, uint64_t head)
+                                    const struct limit_request *ask, uint64_t head, uint64_t at_ms)
 {
     check(of_window(first, ask->window_ms) == NULL); /* one for each key and window */
     struct counter *c = slab_take(&t->counters);
@@ -152,9 +195,11 @@ static struct counter *counter_make(struct limit_table *t, struct counter *first
     c->window_ms = ask->window_ms;
     c->head = head;
     if (first != NULL) {
+        c->share = first->share;
         c->next = first->next;
         first->next = c;
-    } else if (!map_put(&t->by_key, key_text(&c->key), c)) {
+    } else if (own(t, c, ask, at_ms) != ERR_OK || !map_put(&t->by_key, key_text(&c->key), c)) {
+        if (c->share != NULL) shares_leave(&t->shares, c->share, 0);
         slab_give(&t->counters, c);
         return NULL;
     }
@@ -169,7 +214,7 @@ static struct counter *counter_take(struct limit_table *t, const struct limit_re
 {
     struct counter *first = chain_find(t, ask), *c = of_window(first, ask->window_ms);
     if (c == NULL) {
-        c = counter_make(t, first, ask, limit_bucket(stamp_ms, ask->window_ms));
+        c = counter_make(t, first, ask, limit_bucket(stamp_ms, ask->window_ms), stamp_ms);
         if (c != NULL && first != NULL) drop_ended(t, first, stamp_ms);
     }
     if (c == NULL || ask->amount <= 0 || c->sums != NULL) return c;
@@ -272,8 +317,17 @@ static uint64_t stamp_of(struct counter *first, const struct limit_request *ask,
     return is_behind ? limit_bucket_begin_ms(c->head, c->window_ms) : now_ms;
 }
 
+static enum err place_ask(struct limit_table *t, const struct limit_request *ask, uint64_t now_ms,
+                          struct quota *ret)
+{
+    const struct share_asker who = asker_of(ask);
+    enum err err = shares_ask(&t->shares, &who, 0, now_ms, ret);
+    if (err != ERR_OK) return err;
+    return t->counters.count >= t->counters_max ? ERR_FULL : ERR_OK; /* windows have changed */
+}
+
 enum err limit_count(struct limit_table *t, const struct limit_request *ask, uint64_t now_ms,
-                     struct limit_told *ret)
+                     struct limit_told *ret, struct quota *ret_quota)
 {
     limit_table_check(t);
     /* A later clock than this has dropped counters: a new one must not count in the time that they
@@ -286,8 +340,12 @@ enum err limit_count(struct limit_table *t, const struct limit_request *ask, uin
         ret->counted = !is_over(&u, ask);
         return ERR_OK;
     }
-    if (first == NULL && t->counters.count >= t->count_max) return ERR_FULL;
+    enum err err = first == NULL ? place_ask(t, ask, now_ms, ret_quota) : ERR_OK;
+    if (err != ERR_OK) return err;
     if (is_over(&u, ask)) return ERR_OK;
+    ret->takes_place = !str_is_empty(ask->tenant) &&
+                       (first == NULL || first->is_unnamed || is_empty(t, first, now_ms));
+    if (ret->takes_place && first != NULL && own(t, first, ask, now_ms) != ERR_OK) return ERR_FULL;
     struct counter *c = counter_take(t, ask, now_ms);
     if (c == NULL) return ERR_FULL;
     ret->counted = true;
@@ -299,8 +357,9 @@ enum err limit_count(struct limit_table *t, const struct limit_request *ask, uin
 void limit_uncount(struct limit_table *t, const struct limit_request *ask,
                    const struct limit_told *told)
 {
-    struct counter *c = of_window(chain_find(t, ask), ask->window_ms);
+    struct counter *first = chain_find(t, ask), *c = of_window(first, ask->window_ms);
     if (c == NULL || !told->counted) return;
+    if (told->takes_place) first->is_unnamed = true;
     uint64_t bucket = limit_bucket(told->stamp_ms, c->window_ms);
     size_t at = place_of(bucket);
     if (!is_live(c, bucket) || c->counts[at] == 0) return;
@@ -318,8 +377,11 @@ void limit_uncount(struct limit_table *t, const struct limit_request *ask,
 enum err limit_apply(struct limit_table *t, const struct limit_request *ask,
                      const struct limit_told *told)
 {
+    struct counter *before = chain_find(t, ask);
     struct counter *c = counter_take(t, ask, told->stamp_ms);
     if (c == NULL) return ERR_FULL;
+    if (told->takes_place && before != NULL && own(t, before, ask, told->stamp_ms) != ERR_OK)
+        return ERR_FULL;
     uint64_t bucket = limit_bucket(told->stamp_ms, c->window_ms);
     advance(t, chain_find(t, ask), c, bucket);
     if (is_live(c, bucket)) add(c, told->stamp_ms, 1, ask->amount);
@@ -355,14 +417,16 @@ uint64_t limit_table_next_ms(const struct limit_table *t) { return wheel_next_ms
 
 /* ---- snapshots ----
  *
- * Key, window (its highest bit is set unless the key holds it), head, then how far behind head,
+ * Key, window (its highest bit is set unless the key holds it), head (its highest bit is set if the
+ * next three follow: the asker's id, the size of the tenant, the tenant), then how far behind head,
  * count and sum of each bucket that is not empty, oldest first; little-endian. Head is the newest
  * of these, so that two counters with the same counts are saved alike, however often they
  * refused. */
 
 enum { COUNTER_HEAD = SLOT_KEY_BYTES + 16, COUNTER_BUCKET = 13 };
+enum { TENANT_BYTES_MAX = 4 * LIMIT_ID_CHARACTERS };
 
-static const uint64_t key_without_window = UINT64_C(1) << 63;
+static const uint64_t key_without_window = UINT64_C(1) << 63, has_owner = UINT64_C(1) << 63;
 
 static void put_number(struct buf *out, uint64_t value, size_t bytes)
 {
@@ -405,8 +469,35 @@ struct counter *limit_table_next(const struct limit_table *t, size_t *cursor,
     return c;
 }
 
-void counter_put(struct buf *out, const struct counter *c)
+/* A share of a tenant has no key: zeros. */
+static void put_owner(struct buf *out, const struct share *share)
 {
+    const bool has_key = share->parent->parent != NULL;
+    const struct str tenant = has_key ? share->parent->name : share->name;
+    static const struct id none;
+    const char *key = has_key ? share_key(share).bytes : (const char *)none.bytes;
+    buf_put(out, str_of(key, ID_BYTES));
+    put_number(out, tenant.size, 2);
+    buf_put(out, tenant);
+}
+
+/* Takes it from *rest, which is behind the head. False: it is damaged. */
+static bool take_owner(struct str *rest, struct limit_request *ret)
+{
+    if (rest->size < ID_BYTES + 2) return false;
+    memcpy(ret->asker.bytes, rest->bytes, ID_BYTES);
+    size_t size = number_at(rest->bytes + ID_BYTES, 2);
+    *rest = str_skip(*rest, ID_BYTES + 2);
+    if (size == 0 || size > TENANT_BYTES_MAX || size > rest->size) return false;
+    ret->tenant = str_of(rest->bytes, size);
+    *rest = str_skip(*rest, size);
+    return true;
+}
+
+void counter_put(const struct limit_table *t, const struct counter *c, struct buf *out)
+{
+    const bool is_unnamed =
+        ((const struct counter *)map_get(&t->by_key, key_text(&c->key)))->is_unnamed;
     uint64_t newest = c->head;
     while (newest > 0 && c->head - newest < LIMIT_BUCKETS - 1 && !is_filled(c, place_of(newest)))
         newest--;
@@ -414,7 +505,9 @@ void counter_put(struct buf *out, const struct counter *c)
     counter_check(c);
     buf_put(out, key_text(&c->key));
     put_number(out, c->window_ms | (c->is_old ? 0 : key_without_window), 8);
-    put_number(out, newest, 8);
+    const bool is_owned = c->share->parent != NULL && !is_unnamed;
+    put_number(out, newest | (is_owned ? has_owner : 0), 8);
+    if (is_owned) put_owner(out, c->share);
     for (uint64_t back = LIMIT_BUCKETS; back-- > 0;) {
         size_t at = place_of(newest - back);
         if (newest < back || !is_live(c, newest - back) || !is_filled(c, at)) continue;
@@ -441,15 +534,15 @@ static struct saved_bucket bucket_at(struct str bytes, size_t i)
 }
 
 /* *ret_has_sums: at least one bucket has a sum. */
-static bool is_sound(struct str bytes, uint64_t window_ms, uint64_t head, bool *ret_has_sums)
+static bool is_sound(struct str buckets, uint64_t window_ms, uint64_t head, bool *ret_has_sums)
 {
-    if (window_ms == 0 || window_ms > limit_time_most_ms ||
+    if (window_ms == 0 || window_ms > limit_time_most_ms || buckets.size % COUNTER_BUCKET != 0 ||
         head / (LIMIT_BUCKETS - 1) > limit_time_most_ms / limit_window(window_ms))
         return false;
     uint64_t before = LIMIT_BUCKETS; /* buckets are oldest first, each once */
     int64_t sum = 0;
-    for (size_t i = COUNTER_HEAD; i < bytes.size; i += COUNTER_BUCKET) {
-        struct saved_bucket b = bucket_at(bytes, i);
+    for (size_t i = 0; i < buckets.size; i += COUNTER_BUCKET) {
+        struct saved_bucket b = bucket_at(buckets, i);
         if (b.back >= before || b.back > head || b.sum < 0 ||
             __builtin_add_overflow(sum, b.sum, &sum))
             return false;
@@ -459,30 +552,43 @@ static bool is_sound(struct str bytes, uint64_t window_ms, uint64_t head, bool *
     return true;
 }
 
+/* The head of the counter, and its buckets. */
+static bool head_read(struct str bytes, struct limit_request *ret, uint64_t *ret_head,
+                      struct str *ret_buckets)
+{
+    if (bytes.size < COUNTER_HEAD) return false;
+    memcpy(ret->key.bytes, bytes.bytes, sizeof ret->key.bytes);
+    uint64_t window = number_at(bytes.bytes + SLOT_KEY_BYTES, 8),
+             head = number_at(bytes.bytes + SLOT_KEY_BYTES + 8, 8);
+    ret->is_old = (window & key_without_window) == 0;
+    ret->window_ms = window & ~key_without_window;
+    *ret_head = head & ~has_owner;
+    *ret_buckets = str_skip(bytes, COUNTER_HEAD);
+    return (head & has_owner) == 0 || take_owner(ret_buckets, ret);
+}
+
 enum err counter_load(struct limit_table *t, struct str bytes)
 {
     struct limit_request ask = {0};
+    struct str buckets;
+    uint64_t head;
     bool has_sums;
-    if (bytes.size < COUNTER_HEAD || (bytes.size - COUNTER_HEAD) % COUNTER_BUCKET != 0)
+    if (!head_read(bytes, &ask, &head, &buckets) ||
+        !is_sound(buckets, ask.window_ms, head, &has_sums))
         return ERR_CORRUPT;
-    memcpy(ask.key.bytes, bytes.bytes, sizeof ask.key.bytes);
-    uint64_t window = number_at(bytes.bytes + SLOT_KEY_BYTES, 8),
-             head = number_at(bytes.bytes + SLOT_KEY_BYTES + 8, 8);
-    ask.is_old = (window & key_without_window) == 0;
-    ask.window_ms = window & ~key_without_window;
-    if (!is_sound(bytes, ask.window_ms, head, &has_sums)) return ERR_CORRUPT;
     struct counter *first = chain_find(t, &ask);
     if (of_window(first, ask.window_ms) != NULL) return ERR_EXISTS;
     int64_t *sums = has_sums ? slab_take(&t->sums) : NULL;
-    struct counter *c = has_sums && sums == NULL ? NULL : counter_make(t, first, &ask, head);
+    const uint64_t at_ms = limit_bucket_begin_ms(head, ask.window_ms);
+    struct counter *c = has_sums && sums == NULL ? NULL : counter_make(t, first, &ask, head, at_ms);
     if (c == NULL) {
         if (sums != NULL) slab_give(&t->sums, sums);
         return ERR_FULL;
     }
     c->sums = sums;
     c->newest_ms = bucket_end_ms(c, head); /* or earlier: the exact time was not recorded */
-    for (size_t i = COUNTER_HEAD; i < bytes.size; i += COUNTER_BUCKET) {
-        struct saved_bucket b = bucket_at(bytes, i);
+    for (size_t i = 0; i < buckets.size; i += COUNTER_BUCKET) {
+        struct saved_bucket b = bucket_at(buckets, i);
         size_t at = place_of(head - b.back);
         c->counts[at] = b.count;
         c->count += b.count;

@@ -5,13 +5,16 @@
  * was looked at; buckets LIMIT_BUCKETS or more behind it are gone. A new request with a stamp from
  * before head counts at head (time does not go back within a counter). A record's count goes into
  * its own bucket. Most limits bound a count and no sum, so the sums are a second allocation: with
- * its place in the index a counter takes 420 bytes without them and 920 with.
+ * its place in the index a counter takes 430 bytes without them and 930 with.
  *
  * There is one counter for each key and window. Counters of one key form a chain, and the index has
  * the first of them. A request is counted in the counter of its limit's window. The use of a limit
  * is the total of all counters in the chain; a bucket of another window counts with its newest
  * moment. So counting commutes, whatever the windows were. A chain has more than one counter only
- * after a change of the window. */
+ * after a change of the window.
+ *
+ * A chain takes one place of the tenant and the key whose request found it empty. The record of that
+ * request names them, and so do snapshots. If it comes to nothing, the next request takes the place. */
 #ifndef SHARDS_LIMIT_TABLE_H
 #define SHARDS_LIMIT_TABLE_H
 
@@ -20,6 +23,7 @@
 #include "base/map.h"
 #include "base/slab.h"
 #include "base/wheel.h"
+#include "shards/shares.h"
 #include "shards/limit_window.h"
 
 struct counter {
@@ -32,11 +36,15 @@ struct counter {
     int64_t *sums;            /* of each bucket; NULL: no amount was counted yet */
     struct counter *next;     /* of the same key, with another window */
     struct wheel_entry timer; /* of the first: when nothing of the chain may be needed any more */
+    struct share *share;      /* whose place the chain takes */
+    bool is_unnamed;          /* of the first: no record has whose place it is */
     uint32_t counts[LIMIT_BUCKETS];
 };
 
 struct limit_table {
-    size_t count_max; /* for new requests; a recorded count has to be accepted */
+    struct shares
+        shares; /* by tenants and keys; for new requests: a recorded count has to be accepted */
+    size_t counters_max; /* of all chains together */
     struct slab counters, sums;
     struct map by_key;
     struct wheel wheel;
@@ -51,9 +59,9 @@ void limit_table_fini(struct limit_table *t);
 void counter_check(const struct counter *c);
 void limit_table_check(const struct limit_table *t);
 
-/* ERR_FULL: no room for a new counter; nothing was counted. */
+/* No room for a new counter: errors as of shares_ask(); nothing was counted. */
 enum err limit_count(struct limit_table *t, const struct limit_request *ask, uint64_t now_ms,
-                     struct limit_told *ret);
+                     struct limit_told *ret, struct quota *ret_quota);
 /* Takes back the request that limit_count() counted with this result. */
 void limit_uncount(struct limit_table *t, const struct limit_request *ask,
                    const struct limit_told *told);
@@ -77,9 +85,13 @@ limit_table_next_ms(const struct limit_table *t); /* when to prune again; UINT64
  * must not change meanwhile. */
 struct counter *limit_table_next(const struct limit_table *t, size_t *cursor,
                                  const struct counter *after);
-/* The counter and its buckets; the bytes begin with key and window, which no other counter has. */
-enum { COUNTER_NAME_BYTES = SLOT_KEY_BYTES + 8, COUNTER_BYTES_MAX = 825 };
-void counter_put(struct buf *out, const struct counter *c); /* 45 to COUNTER_BYTES_MAX bytes */
+/* The counter and its buckets, and whose place it takes; the bytes begin with key and window, which no
+ * other counter has. */
+enum { COUNTER_NAME_BYTES = SLOT_KEY_BYTES + 8, COUNTER_BYTES_MAX = 825 + ID_BYTES + 2 + 1024 };
+void counter_put(const struct limit_table *t, const struct counter *c,
+                 struct buf *out); /* 45 to COUNTER_BYTES_MAX bytes */
+/* The chain takes the place of this tenant and key from now on. ERR_FULL: no memory. */
+enum err limit_table_own(struct limit_table *t, const struct limit_request *ask);
 /* Adds the counter that counter_put() wrote. ERR_CORRUPT, ERR_FULL, ERR_EXISTS. */
 enum err counter_load(struct limit_table *t, struct str bytes);
 

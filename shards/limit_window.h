@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 
+#include "base/str.h"
 #include "shards/slot.h"
 
 enum { LIMIT_BUCKETS = 61, LIMIT_WINDOW_MS_MIN = LIMIT_BUCKETS - 1 };
@@ -59,6 +60,10 @@ static inline void limit_used_add(struct limit_used *u, const struct limit_used 
 struct limit_request { /* one request to count */
     /* of (tenant, policy, rule, per, value); its last four bytes are the tag of all but the value */
     struct slot_key key;
+    /* of the request: a counter takes a place of theirs. Absent and zeros: unknown, as of records of
+     * earlier programs */
+    struct str tenant;
+    struct id asker;
     /* the key holds the window, too, as earlier programs made it: such counters are only read */
     bool is_old;
     uint64_t window_ms;
@@ -115,7 +120,9 @@ struct limit_told {
     /* false: the limit would be exceeded, and nothing was counted. look_only: it would be
      * counted */
     bool counted;
-    uint64_t stamp_ms;      /* the time it was counted at: to give it back, and for the record */
+    uint64_t stamp_ms; /* the time it was counted at: to give it back, and for the record */
+    /* the counter was empty: the record shows whose place it takes */
+    bool takes_place;
     struct limit_used used; /* of an old counter: the use that it holds of the window */
 };
 

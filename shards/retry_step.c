@@ -51,10 +51,11 @@ static void begin(struct shard *s, struct call *c)
         c->err = ERR_OVERLOADED;
     } else if (r != NULL) {
         retry_waiter_add(r, c);
-    } else if (!retry_has_room(t, f) || retry_take(t, f, &r) != ERR_OK) {
-        c->err = ERR_OVERLOADED;
     } else {
-        c->outcome.is_held = true;
+        c->err = retry_ask(t, f, c->now_ms, &c->quota);
+        if (c->err == ERR_OK) c->err = retry_take(t, f, c->now_ms, &r);
+        if (c->err == ERR_FULL) c->err = ERR_OVERLOADED;
+        c->outcome.is_held = c->err == ERR_OK;
     }
 }
 
@@ -106,7 +107,7 @@ enum err retry_apply(struct shard *s, const struct delta_entry *e, struct str ev
         return damaged(f, "the outcome of an Idempotency-Key is damaged");
     if (facts.has_record) facts.record = event;
     struct retry_entry *r = retry_find(&s->retries, facts.key);
-    if (r == NULL && retry_take(&s->retries, &facts, &r) != ERR_OK)
+    if (r == NULL && retry_take(&s->retries, &facts, facts.at_ms, &r) != ERR_OK)
         return fault_set(f, ERR_FULL, "", "there is not enough memory for the state");
     retry_keep(&s->retries, r, &facts);
     check(r->is_kept);

@@ -14,16 +14,15 @@ static struct str key_text(const struct slot_key *k)
 
 void retry_table_init(struct retry_table *t, size_t count_max, size_t bytes_max)
 {
-    *t = (struct retry_table){.count_max = count_max, .bytes_max = bytes_max};
+    *t = (struct retry_table){0};
+    shares_init(&t->shares, "idempotency-keys", count_max, bytes_max);
     slab_init(&t->entries, sizeof(struct retry_entry), SIZE_MAX);
-    slab_init(&t->shares, sizeof(struct retry_share), SIZE_MAX);
     wheel_init(&t->wheel, 0);
 }
 
 static void record_free(struct retry_table *t, struct retry_entry *r)
 {
-    check(t->bytes >= r->facts.record.size);
-    t->bytes -= r->facts.record.size;
+    shares_shrink(&t->shares, r->share, r->facts.record.size);
     free((char *)(uintptr_t)r->facts.record.bytes);
     r->facts.record = (struct str){0};
 }
@@ -35,10 +34,8 @@ void retry_table_fini(struct retry_table *t)
     void *value;
     while (map_next(&t->by_key, &cursor, &key, &value)) record_free(t, value);
     map_fini(&t->by_key);
-    map_fini(&t->tenants);
-    map_fini(&t->askers);
+    shares_fini(&t->shares);
     slab_fini(&t->entries);
-    slab_fini(&t->shares);
 }
 
 struct retry_entry *retry_find(const struct retry_table *t, struct slot_key key)
@@ -50,8 +47,7 @@ struct retry_entry *retry_find(const struct retry_table *t, struct slot_key key)
 
 void retry_entry_check(const struct retry_entry *r)
 {
-    check(r->tenant != NULL && r->asker != NULL);
-    check(r->tenant->count > 0 && r->asker->count > 0);
+    check(r->share != NULL && r->share->count > 0);
     check((r->waiters == NULL) == (r->waiter_count == 0));
     check(r->waiter_count <= LIMIT_WAITERS_PER_OUTCOME);
     check(link_is_on(&r->timer.link) == r->is_kept); /* a held key ends with its operation */
@@ -61,72 +57,42 @@ void retry_entry_check(const struct retry_entry *r)
 void retry_table_check(const struct retry_table *t)
 {
     check(t->by_key.count == t->entries.count);
-    check(t->tenants.count <= t->by_key.count && t->askers.count <= t->by_key.count);
-    check(t->shares.count == t->tenants.count + t->askers.count);
-    check(t->by_key.count > 0 || t->bytes == 0);
+    check(t->by_key.count == t->shares.all.count);
+    shares_check(&t->shares);
 }
 
 /* ---- shares ---- */
 
-static size_t share_count(const struct map *shares, const struct slot_key *of)
+static struct share_asker asker_of(const struct retry_outcome *f)
 {
-    const struct retry_share *share = map_get(shares, key_text(of));
-    return share == NULL ? 0 : share->count;
+    return (struct share_asker){.tenant = key_text(&f->tenant), .key = key_text(&f->asker)};
 }
 
-static struct retry_share *share_enter(struct retry_table *t, struct map *shares,
-                                       const struct slot_key *of)
+enum err retry_ask(struct retry_table *t, const struct retry_outcome *f, uint64_t now_ms,
+                   struct quota *ret)
 {
-    struct retry_share *share = map_get(shares, key_text(of));
-    if (share == NULL) {
-        share = slab_take(&t->shares);
-        if (share == NULL) return NULL;
-        share->of = *of;
-        if (!map_put(shares, key_text(&share->of), share)) {
-            slab_give(&t->shares, share);
-            return NULL;
-        }
-    }
-    share->count++;
-    return share;
-}
-
-static void share_leave(struct retry_table *t, struct map *shares, struct retry_share *share)
-{
-    if (share == NULL) return;
-    check(share->count > 0);
-    if (--share->count > 0) return;
-    check(map_remove(shares, key_text(&share->of)) == share);
-    slab_give(&t->shares, share);
-}
-
-static size_t part(size_t of, size_t divisor) { return of / divisor > 0 ? of / divisor : 1; }
-
-bool retry_has_room(const struct retry_table *t, const struct retry_outcome *f)
-{
-    return t->by_key.count < t->count_max && t->bytes < t->bytes_max &&
-           share_count(&t->tenants, &f->tenant) < part(t->count_max, 2) &&
-           share_count(&t->askers, &f->asker) < part(t->count_max, 4);
+    const struct share_asker who = asker_of(f);
+    return shares_ask(&t->shares, &who, 0, now_ms, ret);
 }
 
 /* ---- keys ---- */
 
-enum err retry_take(struct retry_table *t, const struct retry_outcome *f, struct retry_entry **ret)
+enum err retry_take(struct retry_table *t, const struct retry_outcome *f, uint64_t at_ms,
+                    struct retry_entry **ret)
 {
+    const struct share_asker who = asker_of(f);
     struct retry_entry *r = slab_take(&t->entries);
     if (r == NULL) return ERR_FULL;
     r->facts = *f;
     r->facts.record = (struct str){0};
-    r->tenant = share_enter(t, &t->tenants, &f->tenant);
-    r->asker = share_enter(t, &t->askers, &f->asker);
-    if (r->tenant != NULL && r->asker != NULL && map_put(&t->by_key, key_text(&r->facts.key), r)) {
+    r->share = shares_enter(&t->shares, &who, 0, at_ms);
+    if (r->share != NULL && map_put(&t->by_key, key_text(&r->facts.key), r)) {
         retry_entry_check(r);
         retry_table_check(t);
         *ret = r;
         return ERR_OK;
     }
-    share_leave(t, &t->tenants, r->tenant);
-    share_leave(t, &t->askers, r->asker);
+    if (r->share != NULL) shares_leave(&t->shares, r->share, 0);
     slab_give(&t->entries, r);
     return ERR_FULL;
 }
@@ -144,7 +110,7 @@ void retry_keep(struct retry_table *t, struct retry_entry *r, const struct retry
     if (copy != NULL) {
         memcpy(copy, f->record.bytes, f->record.size);
         r->facts.record = str_of(copy, f->record.size);
-        t->bytes += f->record.size;
+        shares_grow(&t->shares, r->share, f->record.size);
     }
     wheel_add(&t->wheel, &r->timer, f->at_ms + KEPT_MS);
     retry_entry_check(r);
@@ -156,8 +122,7 @@ void retry_drop(struct retry_table *t, struct retry_entry *r)
     wheel_remove(&t->wheel, &r->timer);
     check(map_remove(&t->by_key, key_text(&r->facts.key)) == r);
     record_free(t, r);
-    share_leave(t, &t->tenants, r->tenant);
-    share_leave(t, &t->askers, r->asker);
+    shares_leave(&t->shares, r->share, 0);
     slab_give(&t->entries, r);
     retry_table_check(t);
 }

@@ -8,8 +8,8 @@
  * something. `record` is the decision's public JSON; it is absent for an allow, which a retry
  * decides again.
  *
- * Bounds: keys in all, per tenant (half) and per asker (a quarter), and the bytes of all records. A
- * key takes its place when it is held, so that keeping it cannot fail. One thread. */
+ * Bounds: keys, and the bytes of all records, shared by tenants and askers (shares.h). A key takes its
+ * place when it is held, so that keeping it cannot fail. One thread. */
 #ifndef SHARDS_RETRY_TABLE_H
 #define SHARDS_RETRY_TABLE_H
 
@@ -17,25 +17,21 @@
 #include "base/slab.h"
 #include "base/wheel.h"
 #include "shards/call.h"
-
-struct retry_share { /* the keys of one tenant, or of one asker */
-    struct slot_key of;
-    size_t count;
-};
+#include "shards/shares.h"
 
 struct retry_entry {
     struct retry_outcome facts; /* its record belongs to the entry */
     bool is_kept;
-    struct retry_share *tenant, *asker;
+    struct share *share;
     struct call *waiters; /* while it is held */
     unsigned waiter_count;
     struct wheel_entry timer; /* while it is kept */
 };
 
 struct retry_table {
-    size_t count_max, bytes_max, bytes;
-    struct map by_key, tenants, askers;
-    struct slab entries, shares;
+    struct map by_key;
+    struct shares shares; /* by the digests of tenants and askers */
+    struct slab entries;
     struct wheel wheel;
 };
 
@@ -47,10 +43,12 @@ void retry_entry_check(const struct retry_entry *r);
 void retry_table_check(const struct retry_table *t);
 
 struct retry_entry *retry_find(const struct retry_table *t, struct slot_key key); /* or NULL */
-/* Whether one more key of this tenant and asker may be held. */
-bool retry_has_room(const struct retry_table *t, const struct retry_outcome *f);
+/* Whether one more key of this tenant and asker may be held: errors as of shares_ask(). */
+enum err retry_ask(struct retry_table *t, const struct retry_outcome *f, uint64_t now_ms,
+                   struct quota *ret);
 /* Makes a held key. ERR_FULL: no memory, nothing changed. */
-enum err retry_take(struct retry_table *t, const struct retry_outcome *f, struct retry_entry **ret);
+enum err retry_take(struct retry_table *t, const struct retry_outcome *f, uint64_t at_ms,
+                    struct retry_entry **ret);
 /* If there is no memory for the record, the outcome is kept without it. */
 void retry_keep(struct retry_table *t, struct retry_entry *r, const struct retry_outcome *f);
 void retry_drop(struct retry_table *t, struct retry_entry *r); /* no call waits for it */

@@ -14,6 +14,9 @@ void review_check(const struct review *r)
     check((r->subject == NULL) == has_ended);
     check(link_is_on(&r->of_subject) == !has_ended);
     check(link_is_on(&r->ended) == has_ended);
+    check(link_is_on(&r->ended_of_tenant) == has_ended &&
+          link_is_on(&r->ended_of_key) == has_ended);
+    check(r->share != NULL && r->share->count > 0 && r->share->bytes >= r->bytes);
     check((f->state == REVIEW_CANCELLED) == (f->cancelled_by != REVIEW_NOT_CANCELLED));
     check(!r->claimed || f->state == REVIEW_APPROVED);
 
@@ -42,9 +45,10 @@ void review_table_check(const struct review_table *t)
         count += t->count_by_state[i];
         if (review_state_is_end((enum review_state)i)) ended += t->count_by_state[i];
     }
-    check(count == t->count && t->by_id.count == t->count);
+    check(t->by_id.count == count && t->shares.all.count == count);
     check((ended == 0) == list_is_empty(&t->ended));
     check(t->by_same.count <= count - ended && t->by_subject.count <= count - ended);
     check(t->by_spelling.count <= t->by_subject.count);
-    check(t->count > 0 || (t->bytes == 0 && t->waiter_count == 0));
+    check(count > 0 || t->waiter_count == 0);
+    shares_check(&t->shares);
 }

@@ -223,12 +223,13 @@ static void enqueue_same(struct review *r, struct call *c, struct effects *e)
 }
 
 /* Whether the actor may have one more review now. */
-static enum err enqueue_admit(struct shard *s, const struct review_facts *f, uint64_t now_ms)
+static enum err enqueue_admit(struct shard *s, const struct review_facts *f, uint64_t now_ms,
+                              struct quota *ret)
 {
     if (pending_now(review_subject_find(&s->reviews, f->tenant, f->is_user, f->subject), now_ms) >=
         LIMIT_PENDING_PER_ACTOR)
         return ERR_PENDING_LIMIT;
-    return review_make_room(&s->reviews, review_size(f)) ? ERR_OK : ERR_OVERLOADED;
+    return closed(review_make_room(&s->reviews, f, now_ms, ret));
 }
 
 static void enqueue(struct shard *s, struct call *c, struct effects *e)
@@ -251,7 +252,7 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
         enqueue_same(same, c, e);
         return;
     }
-    c->err = enqueue_admit(s, &f, c->now_ms);
+    c->err = enqueue_admit(s, &f, c->now_ms, &c->quota);
     if (c->err != ERR_OK) return;
 
     struct review *r;

@@ -16,7 +16,8 @@ enum {
     SCRATCH_FIRST_BYTES = 8 << 10,
     SCRATCH_BYTES_MAX = 1 << 20, /* a requirements list as JSON nodes */
     FILING_BYTES = 368,          /* about the bytes that maps and orders use for one review */
-    ENDED_WALK_MAX = 64,         /* images loaded in no order are sorted by age only nearly */
+    ASKER_BYTES_MAX = 2 * NAME_BYTES_MAX + 1,
+    ENDED_WALK_MAX = 64, /* images loaded in no order are sorted by age only nearly */
 };
 
 struct review_piece {
@@ -26,7 +27,8 @@ struct review_piece {
 
 void review_table_init(struct review_table *t, size_t count_max, size_t bytes_max)
 {
-    *t = (struct review_table){.count_max = count_max, .bytes_max = bytes_max};
+    *t = (struct review_table){0};
+    shares_init(&t->shares, "reviews", count_max, bytes_max);
     list_init(&t->ended);
     wheel_init(&t->wheel, 0);
     wheel_init(&t->waits, 0);
@@ -65,6 +67,7 @@ void review_table_fini(struct review_table *t)
     map_fini(&t->tenants);
     order_spare_fini(&t->spare);
     order_spare_fini(&t->deadline_spare);
+    shares_fini(&t->shares);
     if (t->scratch.first != NULL) arena_fini(&t->scratch);
 }
 
@@ -77,7 +80,7 @@ static void *piece_take(struct review_table *t, struct review *r, size_t size)
     p->next = r->pieces;
     r->pieces = p;
     r->bytes += sizeof *p + size;
-    t->bytes += sizeof *p + size;
+    shares_grow(&t->shares, r->share, sizeof *p + size);
     return p->bytes;
 }
 
@@ -156,16 +159,37 @@ static uint64_t ended_ms(const struct review_facts *f)
     return 0;
 }
 
+/* `of_review`: where the link is in its review. */
+static const struct review *review_at(const struct link *k, size_t of_review)
+{
+    return (const struct review *)(const void *)((const char *)k - of_review);
+}
+
+static void ended_put(struct list *list, struct link *k, size_t of_review)
+{
+    uint64_t at = ended_ms(&review_at(k, of_review)->facts);
+    struct link *before = list->head.previous;
+    for (unsigned steps = 0; steps < ENDED_WALK_MAX && before != &list->head;
+         steps++, before = before->previous)
+        if (ended_ms(&review_at(before, of_review)->facts) <= at) break;
+    *k = (struct link){.previous = before, .next = before->next};
+    before->next->previous = k;
+    before->next = k;
+}
+
 static void ended_file(struct review_table *t, struct review *r)
 {
-    uint64_t at = ended_ms(&r->facts);
-    struct link *before = t->ended.head.previous;
-    for (unsigned steps = 0; steps < ENDED_WALK_MAX && before != &t->ended.head;
-         steps++, before = before->previous)
-        if (ended_ms(&link_owner(before, struct review, ended)->facts) <= at) break;
-    r->ended = (struct link){.previous = before, .next = before->next};
-    before->next->previous = &r->ended;
-    before->next = &r->ended;
+    ended_put(&t->ended, &r->ended, offsetof(struct review, ended));
+    ended_put(&r->share->parent->ended, &r->ended_of_tenant,
+              offsetof(struct review, ended_of_tenant));
+    ended_put(&r->share->ended, &r->ended_of_key, offsetof(struct review, ended_of_key));
+}
+
+static void ended_unfile(struct review *r)
+{
+    link_remove(&r->ended);
+    link_remove(&r->ended_of_tenant);
+    link_remove(&r->ended_of_key);
 }
 
 /* ---- indexing by state ---- */
@@ -184,7 +208,7 @@ static struct order_place place_of(struct review *r)
 static void state_file(struct review_table *t, struct review *r, struct review_subject *s)
 {
     check(review_state_is_end(r->facts.state) || s != NULL);
-    check(!link_is_on(&r->ended) && r->subject == NULL);
+    check(!link_is_on(&r->ended) && r->subject == NULL && r->share->parent != NULL);
     struct order_place place = place_of(r);
     order_put(&r->tenant->states[r->facts.state], &t->spare, &place);
     t->count_by_state[r->facts.state]++;
@@ -208,7 +232,7 @@ static void state_unfile(struct review_table *t, struct review *r)
         order_remove(&r->tenant->by_deadline, &t->deadline_spare, r->deadline_place, r);
     t->count_by_state[r->facts.state]--;
     if (r->subject != NULL) review_subject_remove(r);
-    link_remove(&r->ended);
+    ended_unfile(r);
     wheel_remove(&t->wheel, &r->timer);
 }
 
@@ -313,6 +337,24 @@ static enum err file(struct review_table *t, struct review *r)
     return ERR_OK;
 }
 
+/* A key's name and owner: keys that share both count as one, and so do those of a rotation. */
+static struct share_asker asker_of(const struct review_facts *f, char key[ASKER_BYTES_MAX])
+{
+    struct buf b = buf_over(key, ASKER_BYTES_MAX);
+    buf_put(&b, f->principal);
+    buf_put_byte(&b, '\0');
+    buf_put(&b, f->owner);
+    check(!b.overflow);
+    return (struct share_asker){.tenant = f->tenant, .key = buf_view(&b)};
+}
+
+static struct share *enter(struct review_table *t, const struct review_facts *f, size_t bytes)
+{
+    char key[ASKER_BYTES_MAX];
+    const struct share_asker who = asker_of(f, key);
+    return shares_enter(&t->shares, &who, bytes, f->enqueued_ms);
+}
+
 enum err review_open(struct review_table *t, const struct review_facts *f, struct review **ret)
 {
     struct review_needs needs;
@@ -329,13 +371,13 @@ enum err review_open(struct review_table *t, const struct review_facts *f, struc
     r->facts.approvals = NULL;
     r->facts.approval_count = 0;
     texts_keep(r, f, (char *)(r + 1));
-    enum err err = file(t, r);
+    r->share = enter(t, &r->facts, r->bytes);
+    enum err err = r->share == NULL ? ERR_FULL : file(t, r);
     if (err != ERR_OK) {
+        if (r->share != NULL) shares_leave(&t->shares, r->share, r->bytes);
         free(r);
         return err;
     }
-    t->count++;
-    t->bytes += r->bytes;
     if (f->ordinal > t->ordinal_max) t->ordinal_max = f->ordinal;
     review_check(r);
     review_table_check(t);
@@ -355,22 +397,38 @@ void review_drop(struct review_table *t, struct review *r)
     if (subject != NULL) review_subject_release(t, subject);
     review_traces_remove(t, r);
     check(map_remove(&t->by_id, str_of((const char *)r->facts.id.bytes, ID_BYTES)) == r);
-    check(t->count > 0 && t->bytes >= r->bytes);
-    t->count--;
-    t->bytes -= r->bytes;
+    shares_leave(&t->shares, r->share, r->bytes);
     review_free(r);
     review_table_check(t);
 }
 
-bool review_make_room(struct review_table *t, size_t bytes)
+/* The oldest ended review that may go; NULL: there is none. */
+static struct review *ended_oldest(struct review_table *t, enum err err, struct share *key)
 {
-    while (t->count >= t->count_max || t->bytes + bytes > t->bytes_max) {
-        struct link *oldest = t->ended.head.next;
-        if (oldest == &t->ended.head) return false;
-        review_drop(t, link_owner(oldest, struct review, ended));
+    struct list *list = &t->ended;
+    if (err != ERR_FULL && key == NULL) return NULL;
+    if (err == ERR_QUOTA_KEY) list = &key->ended;
+    if (err == ERR_QUOTA_TENANT) list = &key->parent->ended;
+    struct link *first = list->head.next;
+    if (first == &list->head) return NULL;
+    if (err == ERR_QUOTA_KEY) return link_owner(first, struct review, ended_of_key);
+    if (err == ERR_QUOTA_TENANT) return link_owner(first, struct review, ended_of_tenant);
+    return link_owner(first, struct review, ended);
+}
+
+enum err review_make_room(struct review_table *t, const struct review_facts *f, uint64_t now_ms,
+                          struct quota *ret)
+{
+    char key[ASKER_BYTES_MAX];
+    const struct share_asker who = asker_of(f, key);
+    enum err err;
+    while ((err = shares_ask(&t->shares, &who, review_size(f), now_ms, ret)) != ERR_OK) {
+        struct review *oldest = ended_oldest(t, err, shares_find(&t->shares, &who));
+        if (oldest == NULL) break;
+        review_drop(t, oldest);
     }
     review_table_check(t);
-    return true;
+    return err;
 }
 
 void review_table_prune(struct review_table *t, uint64_t now_ms, size_t most)

@@ -33,6 +33,7 @@
 #include "shards/call.h"
 #include "shards/review.h"
 #include "shards/order.h"
+#include "shards/shares.h"
 
 enum {
     NAME_BYTES_MAX = 1024,   /* 256 characters */
@@ -91,7 +92,10 @@ struct review {
     struct review_tenant *tenant;
     struct review_subject *subject; /* PENDING, APPROVED */
     struct link of_subject;         /* PENDING, APPROVED */
-    struct link ended; /* DENIED, EXPIRED, CANCELLED, REDEEMED: ordered by the time of that */
+    /* DENIED, EXPIRED, CANCELLED, REDEEMED: in the lists of the table, of its tenant and of its key,
+     * ordered by the time of that */
+    struct link ended, ended_of_tenant, ended_of_key;
+    struct share *share; /* of its key */
     struct wheel_entry timer;
     uint64_t deadline_place; /* PENDING: in by_deadline */
     struct call *waiters;    /* PENDING, or while it is claimed: by call.next */
@@ -108,14 +112,14 @@ struct review {
 
 struct review_table {
     struct map by_id, by_same, by_subject, by_spelling, by_trace, tenants;
-    struct list ended;  /* oldest first */
-    struct wheel wheel; /* of review.timer, of those that have not ended */
-    struct wheel waits; /* of call.timer: waits that end without an answer */
+    struct list ended;    /* oldest first */
+    struct shares shares; /* by tenants and keys, which are a principal and an owner here */
+    struct wheel wheel;   /* of review.timer, of those that have not ended */
+    struct wheel waits;   /* of call.timer: waits that end without an answer */
     struct order_spare spare, deadline_spare;
     struct arena scratch; /* for requirements */
-    size_t count, bytes, waiter_count;
+    size_t waiter_count;
     size_t count_by_state[REVIEW_STATES];
-    size_t count_max, bytes_max;
     uint64_t ordinal_max;
 };
 
@@ -170,9 +174,11 @@ static inline bool review_is_overdue(const struct review *r, uint64_t now_ms)
 
 /* ---- changing ---- */
 
-/* Drops ended reviews, oldest first, until there is room for one more of `bytes`; false: there are
- * not enough ended reviews. */
-bool review_make_room(struct review_table *t, size_t bytes);
+/* Whether there is a place for one more. Drops ended reviews, oldest first, until there is: those of
+ * the key or of the tenant that is over its part, or of all. Errors as of shares_ask(): there are not
+ * enough ended reviews. */
+enum err review_make_room(struct review_table *t, const struct review_facts *f, uint64_t now_ms,
+                          struct quota *ret);
 size_t review_size(const struct review_facts *f); /* about: the bytes that opening it takes */
 /* Copies. ERR_CORRUPT: its requirements are not valid, or it exists already. */
 enum err review_open(struct review_table *t, const struct review_facts *f, struct review **ret);

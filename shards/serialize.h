@@ -51,6 +51,10 @@ void shard_prune(struct shard *s, uint64_t now_ms);
 void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens,
                       uint64_t *ret_reviews);
 
+/* The counter takes a place of the tenant and key of `ask`; without a counter, nothing happens.
+ * ERR_FULL: no memory. */
+enum err shard_own_counter(struct shard *s, const struct limit_request *ask);
+
 /* Adds requests to the bucket of a counter in which shard_apply() has counted one at `stamp_ms`:
  * for a caller that knows only how many there were. */
 void shard_count_more(struct shard *s, const struct limit_request *ask, uint64_t stamp_ms,

@@ -7,18 +7,21 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "shards/inside.h"
 
 enum {
     SCRATCH_FIRST_BYTES = 64 << 10,
     TICK_OBJECTS_MAX = 256, /* dropped in one tick, so that none takes long */
     TICK_WAITS_MAX = 32,    /* answered in one tick */
-    TICK_RETRY_MS = 1000,   /* after an expiry could not be recorded for want of memory */
+    SMALL_TABLE_PLACES = 32,
+    TICK_RETRY_MS = 1000, /* after an expiry could not be recorded for want of memory */
 };
 
 static size_t share(size_t given, size_t limit, unsigned count)
 {
     if (given > 0) return given;
+    if (planted("small_tables")) return SMALL_TABLE_PLACES;
     return limit / count > 0 ? limit / count : 1;
 }
 
@@ -70,6 +73,16 @@ static void shard_check(const struct shard *s)
     actor_table_check(&s->actors);
     retry_table_check(&s->retries);
     signer_check(&s->signers);
+}
+
+void shard_recount(const struct shard *s)
+{
+    shard_check(s);
+    shares_recount(&s->tokens.shares);
+    shares_recount(&s->limits.shares);
+    shares_recount(&s->shadow_limits.shares);
+    shares_recount(&s->reviews.shares);
+    shares_recount(&s->retries.shares);
 }
 
 /* ---- calls ---- */
@@ -263,9 +276,9 @@ uint64_t shard_ordinal_max(const struct shard *s)
 
 void shard_totals(const struct shard *s, struct shard_totals *ret)
 {
-    *ret = (struct shard_totals){.reviews = s->reviews.count,
+    *ret = (struct shard_totals){.reviews = s->reviews.shares.all.count,
                                  .reviews_pending = s->reviews.count_by_state[REVIEW_PENDING],
-                                 .review_bytes = s->reviews.bytes,
+                                 .review_bytes = s->reviews.shares.all.bytes,
                                  .approvals_lapsed = s->approvals_lapsed,
                                  .waiters = s->reviews.waiter_count,
                                  .suspended = s->actors.suspended,

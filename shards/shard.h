@@ -31,6 +31,9 @@ struct shard_options {
 struct shard *shard_create(const struct shard_options *options);
 void shard_destroy(struct shard *s);
 
+/* Counts the places of tenants and keys again and compares; for simulators, since it takes time. */
+void shard_recount(const struct shard *s);
+
 /* The present windows of the limits; borrowed until the next call. NULL (the initial value): a
  * counter is kept as long as its own window. Before policies are known: limit_windows_unknown. */
 void shard_hold_limits(struct shard *s, const struct limit_windows *windows);

@@ -88,13 +88,14 @@ static enum err apply_opened(struct shard *s, const struct delta_entry *e, struc
 {
     struct review_facts facts;
     struct review *r;
+    struct quota ignored;
     if (!delta_read_opened(e, &facts) || slot_of_id(facts.id) != e->slot)
         return damaged(f, "a review's opening is damaged");
     facts.item = event;
     facts.state = REVIEW_PENDING;
     /* Ended reviews are dropped as in the step. If that is not enough, the review is opened all the
      * same, because it was recorded. */
-    (void)review_make_room(&s->reviews, review_size(&facts));
+    (void)review_make_room(&s->reviews, &facts, facts.enqueued_ms, &ignored);
     enum err err = review_open(&s->reviews, &facts, &r);
     if (err == ERR_OK) review_check(r);
     return settled(err, f, "a review is opened twice, or its terms are damaged");
@@ -185,6 +186,7 @@ enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str ev
     case DELTA_TOKEN_SPENT:
     case DELTA_TOKEN_REVOKED: return token_apply(s, e, f);
     case DELTA_COUNTED:
+    case DELTA_LIMIT_PLACED:
     case DELTA_LIMIT_COUNTED: return apply_counted(s, e, f);
     case DELTA_REVIEW_OPENED_PLAIN:
     case DELTA_REVIEW_OPENED_PROVEN:
@@ -280,7 +282,7 @@ static enum err save_counters(const struct shard *s, struct buf *out,
          err == ERR_OK && (c = limit_table_next(&s->limits, &cursor, c)) != NULL;) {
         char body[COUNTER_BYTES_MAX];
         struct buf b = buf_over(body, sizeof body);
-        counter_put(&b, c);
+        counter_put(&s->limits, c, &b);
         check(!b.overflow && b.size >= COUNTER_NAME_BYTES);
         check(shard_owns(s, slot_of_key(c->key)));
         size_t named = c->is_old ? SLOT_KEY_BYTES : COUNTER_NAME_BYTES;
@@ -501,6 +503,11 @@ void shard_notices(const struct shard *s,
     }
 }
 
+enum err shard_own_counter(struct shard *s, const struct limit_request *ask)
+{
+    return limit_table_own(&s->limits, ask);
+}
+
 void shard_count_more(struct shard *s, const struct limit_request *ask, uint64_t stamp_ms,
                       uint64_t requests)
 {
@@ -550,6 +557,6 @@ void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens, ui
         review_check(r);
         ++*ret_reviews;
     }
-    check(*ret_reviews <= s->reviews.count);
+    check(*ret_reviews <= s->reviews.shares.all.count);
     review_table_check(&s->reviews);
 }

@@ -44,9 +44,10 @@ static enum err mint(struct shard *s, struct call *c, struct effects *e)
     struct str delta = effects_take(e, &out, most);
     if (delta.size == 0 || delta.size > LIMIT_DELTA_BYTES || c->records[0].size > LIMIT_EVENT_BYTES)
         return ERR_OUT_OF_RANGE;
-    if (s->tokens.count >= s->tokens.count_max) return ERR_OVERLOADED;
+    enum err err = token_ask(&s->tokens, &c->mint.facts, c->now_ms, &c->quota);
+    if (err != ERR_OK) return err == ERR_FULL ? ERR_OVERLOADED : err;
     struct token *k;
-    enum err err = token_add(&s->tokens, &c->mint.facts, &c->mint.retry, &k);
+    err = token_add(&s->tokens, &c->mint.facts, &c->mint.retry, &k);
     if (err != ERR_OK) return err == ERR_FULL ? ERR_OVERLOADED : err;
     check(slot_of_id(k->id) == c->slot);
     effects_record(e, c->records[0], delta);

@@ -13,7 +13,8 @@ enum { FIRST_PLACES = 64, TEXT_MOST = UINT16_MAX - 1 };
 
 void token_table_init(struct token_table *t, size_t count_max)
 {
-    *t = (struct token_table){.count_max = count_max};
+    *t = (struct token_table){0};
+    shares_init(&t->shares, "tokens", count_max, 0);
 }
 
 void token_table_fini(struct token_table *t)
@@ -31,6 +32,7 @@ void token_table_fini(struct token_table *t)
     map_fini(&t->minters);
     map_fini(&t->retries);
     order_spare_fini(&t->spare);
+    shares_fini(&t->shares);
     *t = (struct token_table){0};
 }
 
@@ -39,7 +41,7 @@ void token_table_fini(struct token_table *t)
 void token_check(const struct token *k)
 {
     check(k->minter != NULL && k->minter->tenant != NULL);
-    check(k->minter->count > 0);
+    check(k->minter->count > 0 && k->minter->count == k->minter->share->count);
     check(k->retry <= TOKEN_RETRY_OVER);
 }
 
@@ -50,6 +52,8 @@ void token_table_check(const struct token_table *t)
     check(t->counted <= t->count);
     check(t->minters.count <= t->count); /* each has a token */
     check(t->retries.count <= t->count);
+    check(t->shares.all.count == t->count);
+    shares_check(&t->shares);
     check(t->bytes >= t->capacity * sizeof *t->places);
 }
 
@@ -294,7 +298,7 @@ static void token_put(struct token_table *t, struct token *k, struct token_minte
                       const struct token_facts *f)
 {
     k->minter = m;
-    m->count++;
+    k->minter->count++;
     size_t at = place_of(t, k->id);
     check(t->places[at] == NULL);
     t->places[at] = k;
@@ -311,6 +315,19 @@ static void token_put(struct token_table *t, struct token *k, struct token_minte
     token_check(k);
 }
 
+static struct share_asker asker_of(const struct token_facts *f)
+{
+    return (struct share_asker){.tenant = f->tenant,
+                                .key = str_of((const char *)f->key.bytes, sizeof f->key.bytes)};
+}
+
+enum err token_ask(struct token_table *t, const struct token_facts *f, uint64_t now_ms,
+                   struct quota *ret)
+{
+    const struct share_asker who = asker_of(f);
+    return shares_ask(&t->shares, &who, 0, now_ms, ret);
+}
+
 enum err token_add(struct token_table *t, const struct token_facts *f, const struct retry *retry,
                    struct token **ret)
 {
@@ -325,11 +342,15 @@ enum err token_add(struct token_table *t, const struct token_facts *f, const str
     struct token_minter *m = minter_take(t, tenant, f->key);
     if (m == NULL) return ERR_FULL;
     struct token *k = token_make(f, retry);
-    if (k == NULL || !retry_put(t, k)) {
+    const struct share_asker who = asker_of(f);
+    struct share *share = k == NULL ? NULL : shares_enter(&t->shares, &who, 0, f->issued_ms);
+    if (share == NULL || !retry_put(t, k)) {
+        if (share != NULL) shares_leave(&t->shares, share, 0);
         free(k);
         minter_let_go(t, m);
         return ERR_FULL;
     }
+    m->share = share;
     token_put(t, k, m, f);
     token_table_check(t);
     *ret = k;
@@ -352,6 +373,7 @@ static void token_drop(struct token_table *t, struct token *k)
     t->counted -= k->uses_max != 0;
     t->bytes -= token_bytes(k);
     k->minter->count--;
+    shares_leave(&t->shares, k->minter->share, 0);
     minter_let_go(t, k->minter);
     free(k);
 }

@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "shards/call.h"
 #include "shards/order.h"
+#include "shards/shares.h"
 
 enum {
     TOKEN_BUCKETS = 2048, /* minutes: more than a token's longest life and a retry's */
@@ -38,7 +39,8 @@ struct token_retry {
 struct token_minter { /* looked up by its first two members' bytes */
     struct id key;
     struct token_tenant *tenant;
-    size_t count; /* of its tokens */
+    size_t count;        /* of its tokens */
+    struct share *share; /* theirs */
 };
 
 enum token_retry_state {
@@ -62,8 +64,9 @@ struct token {
 
 struct token_table {
     struct token **places; /* a power of two of them */
-    size_t capacity, count, count_max, counted;
-    size_t bytes; /* of tokens, their places in orders, the index by id */
+    size_t capacity, count, counted;
+    struct shares shares; /* by tenants and minters */
+    size_t bytes;         /* of tokens, their places in orders, the index by id */
     struct map tenants, minters, retries;
     struct order_spare spare;
     struct token *buckets[TOKEN_BUCKETS];
@@ -91,8 +94,10 @@ enum { TOKEN_DIGEST_OF_KEY = 0x7fff0000, TOKEN_DIGEST_OF_ACTING_FOR = 0xffff };
 void token_facts_of(const struct token *k, struct token_facts *ret);
 
 /* Copies. ERR_FULL: out of memory; ERR_EXISTS; ERR_OUT_OF_RANGE: a text is too long; nothing is
- * changed then. A caller that mints checks the bound count_max, because a recorded token has to be
+ * changed then. A caller that mints asks for a place first (token_ask()), because a recorded token has to be
  * accepted. `retry` may be NULL; if another token was minted under it, this one takes it over. */
+enum err token_ask(struct token_table *t, const struct token_facts *f, uint64_t now_ms,
+                   struct quota *ret); /* errors as of shares_ask() */
 enum err token_add(struct token_table *t, const struct token_facts *f, const struct retry *retry,
                    struct token **ret);
 /* Drops tokens that can no longer be used, at most `most`; false: there was nothing to drop. */

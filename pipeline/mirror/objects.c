@@ -8,6 +8,7 @@
  *   counters  <key>                  image
  *             <key>:=<window>:<from>  requests counted in the bucket that begins at `from` (HINCRBY)
  *             <key>:=<window>:<from>+sum  their amounts, in millionths (HINCRBY); `+` sorts before digits
+ *             <key>:by               whose place it takes (`P`, the key's id, the tenant)
  *             <key>:<window>:…       the same by a key that holds the window, as it was made before
  *   actors    <tenant NUL actor>     image, or the entry that suspended it
  *             …NUL resumed           the entry that resumed it
@@ -127,6 +128,21 @@ static bool review_op(const struct delta_entry *e, uint64_t seq, unsigned index,
     return true;
 }
 
+/* Behind the buckets, as `b` sorts behind `=`. */
+static struct slot_op place_op(const struct limit_request *ask, struct buf *out)
+{
+    size_t from = out->size;
+    buf_put_hex(out, ask->key.bytes, SLOT_KEY_BYTES);
+    buf_put_literal(out, ":by");
+    struct str field = since(out, from);
+    from = out->size;
+    buf_put_byte(out, FIELD_PLACE);
+    buf_put(out, str_of((const char *)ask->asker.bytes, ID_BYTES));
+    buf_put(out, ask->tenant);
+    return (struct slot_op){
+        .code = 'S', .object = SHARD_COUNTERS, .field = field, .value = since(out, from)};
+}
+
 static bool counter_ops(const struct delta_entry *e, struct buf *out,
                         struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count)
 {
@@ -142,12 +158,13 @@ static bool counter_ops(const struct delta_entry *e, struct buf *out,
     struct str field = since(out, from);
     ops[0] = add_op(SHARD_COUNTERS, out, field, 1);
     *ret_count = 1;
-    if (ask.amount <= 0) return true;
-    from = out->size;
-    buf_put(out, field);
-    buf_put_literal(out, "+sum");
-    ops[1] = add_op(SHARD_COUNTERS, out, since(out, from), (uint64_t)ask.amount);
-    *ret_count = 2;
+    if (ask.amount > 0) {
+        from = out->size;
+        buf_put(out, field);
+        buf_put_literal(out, "+sum");
+        ops[(*ret_count)++] = add_op(SHARD_COUNTERS, out, since(out, from), (uint64_t)ask.amount);
+    }
+    if (told.takes_place) ops[(*ret_count)++] = place_op(&ask, out);
     return true;
 }
 
@@ -191,6 +208,7 @@ enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, str
     case DELTA_TOKEN_SPENT:
     case DELTA_TOKEN_REVOKED: ok = token_ops(e, out, &ops[0]); break;
     case DELTA_COUNTED:
+    case DELTA_LIMIT_PLACED:
     case DELTA_LIMIT_COUNTED: ok = counter_ops(e, out, ops, ret_count); break;
     case DELTA_REVIEW_OPENED_PLAIN:
     case DELTA_REVIEW_OPENED_PROVEN:
@@ -341,6 +359,20 @@ static bool read_window(struct str text, struct limit_request *ret)
     return str_to_u64(ret->is_old ? text : str_skip(text, 1), &ret->window_ms);
 }
 
+/* Whose place the counter takes. */
+static enum err take_place(struct shard *s, const struct field *field, struct fault *f)
+{
+    struct limit_request ask = {0};
+    struct str rest = field->name, key;
+    if (!str_split(&rest, ':', &key) || !hex_key(key, &ask.key) || !str_equal(rest, STR("by")) ||
+        field->value.size <= 1 + ID_BYTES)
+        return fault_set(f, ERR_CORRUPT, "", "a counter's tenant and key are damaged");
+    memcpy(ask.asker.bytes, field->value.bytes + 1, ID_BYTES);
+    ask.tenant = str_skip(field->value, 1 + ID_BYTES);
+    if (shard_own_counter(s, &ask) == ERR_OK) return ERR_OK;
+    return fault_set(f, ERR_FULL, "", "there is not enough memory for the state");
+}
+
 /* Fields are sorted, so a bucket's sum is behind its requests. */
 static enum err take_counted(struct shard *s, const struct field *field, const struct field *next,
                              struct fault *f)
@@ -403,6 +435,7 @@ static enum err take_field(struct taking *t, size_t i, unsigned slot, struct sha
     struct str value = field->value;
     char kind = value.size > 0 ? value.bytes[0] : '\0';
     if (kind == FIELD_IMAGE) return shard_load(s, str_skip(value, 1), f);
+    if (kind == FIELD_PLACE && t->object == SHARD_COUNTERS) return take_place(s, field, f);
     if (kind == FIELD_DELTA) return take_entry(s, slot, str_skip(value, 1), f);
     if (t->object == SHARD_TOKENS && field->name.size > ID_TEXT) return take_spent(s, field, f);
     if (t->object == SHARD_COUNTERS)

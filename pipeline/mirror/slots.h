@@ -94,16 +94,16 @@ bool list_has(const char *list, struct str word);
 /* ---- objects in hashes ---- */
 
 /* a value's first byte; other values are counters of HINCRBY */
-enum { FIELD_IMAGE = 'I', FIELD_DELTA = 'D' };
+enum { FIELD_IMAGE = 'I', FIELD_DELTA = 'D', FIELD_PLACE = 'P' };
 
-/* What one delta entry does to the hashes: at most two operations, and none where it
+/* What one delta entry does to the hashes: at most three operations, and none where it
  * is not mirrored. */
 struct slot_op {
     char code; /* 'S' HSET, 'I' HINCRBY, 'D' HDEL */
     enum shard_object object;
     struct str field, value;
 };
-enum { SLOT_OPS_MAX = 2 };
+enum { SLOT_OPS_MAX = 3 };
 /* Texts are put into `out` (views into it, so it must not move: check room first). ERR_CORRUPT. */
 enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, struct str event,
                   struct buf *out, struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count);

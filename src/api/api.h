@@ -27,6 +27,9 @@ struct api {
     struct metrics_sheet *sheet;
     enum metric replies_2xx; /* in metrics.def, …_4xx and …_5xx follow it */
     enum metric auth_failed;
+    enum metric quota_key, quota_tenant; /* requests refused for them */
+    /* when a request was last refused for it, ms; NULL: not kept */
+    _Atomic uint64_t *quota_refused_ms;
     /* Called for each refused credential, for the audit trail; may be NULL. */
     void (*on_auth_failed)(void *context, const struct http_exchange *x, enum err err);
     void *context;

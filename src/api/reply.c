@@ -1,6 +1,11 @@
 /* reply.c - answers, and errors in their common form (schemas/errors.md). */
 #include "api/api.h"
 
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#include "base/check.h"
+#include "base/world.h"
 #include "json/json.h"
 
 enum { REQUEST_ID_BYTES_MAX = 128, FAULT_BYTES = 4096, SENTENCE_BYTES_MAX = 1024 };
@@ -153,10 +158,37 @@ static struct str fault_body(struct buf *b, const struct fault *f, struct str tr
     return buf_view(b);
 }
 
-static void add_fault_headers(struct http_reply *r)
+/* Of draft-ietf-httpapi-ratelimit-headers-11: the quota, and that nothing of it is left. */
+struct fault_headers {
+    char retry[16], policy[96], limit[96];
+};
+
+static void add_fault_headers(struct http_reply *r, const struct fault *f, struct fault_headers *h)
 {
+    static const struct quota none;
+    const struct quota *q = r->status == 429 ? &f->quota : &none;
     if (r->status == 401) add_header(r, STR("WWW-Authenticate"), STR("Bearer"));
-    if (r->status == 429 || r->status == 503) add_header(r, STR("Retry-After"), STR("1"));
+    if (r->status != 429 && r->status != 503) return;
+    struct buf retry = buf_over(h->retry, sizeof h->retry),
+               policy = buf_over(h->policy, sizeof h->policy),
+               limit = buf_over(h->limit, sizeof h->limit);
+    buf_put_u64(&retry, q->retry_s > 0 ? q->retry_s : 1);
+    add_header(r, STR("Retry-After"), buf_view(&retry));
+    if (q->name == NULL) return;
+    buf_printf(&policy, "\"%s\";q=%" PRIu64, q->name, q->most);
+    if (q->window_s > 0) buf_printf(&policy, ";w=%u", q->window_s);
+    buf_printf(&limit, "\"%s\";r=0;t=%u", q->name, q->retry_s);
+    check(!policy.overflow && !limit.overflow);
+    add_header(r, STR("RateLimit-Policy"), buf_view(&policy));
+    add_header(r, STR("RateLimit"), buf_view(&limit));
+}
+
+static void count_quota(struct api *a, enum err err)
+{
+    if (err != ERR_QUOTA_KEY && err != ERR_QUOTA_TENANT) return;
+    metric_add(a->sheet, err == ERR_QUOTA_KEY ? a->quota_key : a->quota_tenant, 1);
+    if (a->quota_refused_ms != NULL)
+        atomic_store_explicit(a->quota_refused_ms, world_now_ms(), memory_order_relaxed);
 }
 
 void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id)
@@ -170,10 +202,12 @@ void api_refuse_at_barrier(struct api *a, struct http_exchange *x, const struct 
     char bytes[FAULT_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
     struct http_reply reply;
+    struct fault_headers headers;
     struct fault starved;
     if (x->arena->starved || f->err == ERR_FULL) f = api_no_memory(&starved);
     reply_begin(&reply, err_status(f->err), fault_body(&b, f, trace_id), barrier);
-    add_fault_headers(&reply);
+    add_fault_headers(&reply, f, &headers);
+    count_quota(a, f->err);
     if (f->err == ERR_METHOD_NOT_ALLOWED) add_header(&reply, STR("Allow"), x->allow);
     api_send(a, x, &reply, (struct str){0});
 }
@@ -184,10 +218,12 @@ bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const stru
     char bytes[FAULT_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
     struct http_reply reply;
+    struct fault_headers headers;
     struct fault starved;
     if (f->err == ERR_FULL) f = api_no_memory(&starved);
     reply_begin(&reply, err_status(f->err), fault_body(&b, f, trace_id), d->barrier);
-    add_fault_headers(&reply);
+    add_fault_headers(&reply, f, &headers);
+    count_quota(a, f->err);
     add_request_id(&reply, d->echo, (struct str){0});
     api_count_reply(a, reply.status);
     return http_resume(d->server, d->token, &reply);

@@ -41,6 +41,7 @@ enum err fault_set(struct fault *f, enum err err, const char *field, const char 
 {
     if (f == NULL) return err;
     f->err = err;
+    f->quota = (struct quota){0};
     end_at_character(f->field, sizeof f->field, snprintf(f->field, sizeof f->field, "%s", field));
     char whole[WHOLE_BYTES];
     va_list arguments;
@@ -48,6 +49,24 @@ enum err fault_set(struct fault *f, enum err err, const char *field, const char 
     end_at_character(whole, sizeof whole, vsnprintf(whole, sizeof whole, format, arguments));
     va_end(arguments);
     put_text(f->text, sizeof f->text, whole);
+    return err;
+}
+
+enum err fault_quota(struct fault *f, enum err err, const struct quota *quota)
+{
+    const char *who = err == ERR_QUOTA_KEY ? "key" : "tenant";
+    const unsigned long long most = quota->most;
+    if (quota->window_s > 0)
+        (void)fault_set(f, err, "",
+                        "this %s has used up its quota: %llu %s in %u s; try again in %u s", who,
+                        most, quota->name, quota->window_s, quota->retry_s);
+    else
+        (void)fault_set(
+            f, err, "",
+            "this %s has the most %s that it may have at a time here, %llu: end some, or "
+            "wait until they end",
+            who, quota->name, most);
+    f->quota = *quota;
     return err;
 }
 

@@ -131,6 +131,7 @@ enum {
     LIMIT_OUTCOME_BYTES = 256 << 20, /* the decisions kept with them */
     LIMIT_OUTCOME_SECONDS = 600,
     LIMIT_WAITERS_PER_OUTCOME = 128, /* equal requests that wait for the first */
+    LIMIT_QUOTA_RETRY_SECONDS = 10,  /* Retry-After of a request that is over its part of a table */
     LIMIT_CALLS_AWAY = 4096,         /* requests of one reactor that wait for other slots */
     LIMIT_WAITS = 65536, /* review waits of one reactor, at most (engine/runtime/waits.h) */
 

@@ -21,6 +21,8 @@
  *   image_believed       recovery uses a snapshot or a mirror's image as the newest state (in
  * tests/sim)
  *
+ *   small_tables         no bug: the tables of a shard have 32 places, so that tests can fill them
+ *
  * and those of a fleet, which tests/sim/sim_fleet.c lists and finds. */
 #ifndef BASE_PLANTED_H
 #define BASE_PLANTED_H

@@ -75,6 +75,8 @@ static void put_limits(struct buf *out)
         "shared equally by its reactors, so one reactor may reach its part earlier.\n"
         "A status without further words means that the request is refused and nothing has changed.\n"
         "A 503 is temporary: the client repeats the request after `Retry-After`.\n"
+        "A 429 shows that the key or its tenant has used up its part; other tenants and keys get answers.\n"
+        "Its headers `RateLimit-Policy` and `RateLimit` name the part and its size.\n"
         "The error codes are in [errors.md](../../schemas/errors.md), the options in\n"
         "[config.md](../../schemas/config.md).\n"
         "Where a row names an option, the value is the option's default, or follows from the option.\n\n"

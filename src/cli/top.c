@@ -53,6 +53,10 @@ static const struct figure figures[] = {
     {"state", "waits", "clients waiting for one", NULL, ENGINE("waits"), LEVEL},
     {"state", "tokens", "tokens", "TOKENS", ENGINE("tokens"), LEVEL},
     {"state", "actors_suspended", "actors suspended", NULL, ENGINE("actors_suspended"), LEVEL},
+    {"refused", "quota_key", "over the part of a key", NULL,
+     ENGINE("quota_refused_total{quota=\"key\"}"), COUNTER},
+    {"refused", "quota_tenant", "over the part of a tenant", "QUOTA/S",
+     ENGINE("quota_refused_total{quota=\"tenant\"}"), COUNTER},
     {"publish", "lag_records", "records not confirmed yet", "LAG", ENGINE("publish_lag_records"),
      LEVEL},
     {"publish", "stored", "events stored", "STORED/S", PLATFORM("ingest_events_total"), COUNTER},
@@ -71,6 +75,7 @@ static const char *group_title(const char *group)
 {
     if (*group == 'd') return "decisions";
     if (*group == 's') return "state";
+    if (*group == 'r') return "requests refused";
     return *group == 'p' ? "to the platform" : "queues, all reactors together";
 }
 

@@ -153,6 +153,7 @@ struct engine {
     _Atomic uint64_t revision;
     /* of its keys, those made with another pepper than this engine's */
     _Atomic size_t keys_unprovable;
+    _Atomic uint64_t quota_refused_ms; /* when a request was last refused for a quota */
     _Atomic enum phase phase;
     /* reactors for which the journal's disk makes no progress (journal.stall) */
     _Atomic unsigned standing_still;

@@ -98,6 +98,8 @@ static void make_api(struct platform *p)
     p->api.sheet = p->sheet;
     p->api.replies_2xx = METRIC_PLATFORM_REPLIES_2XX;
     p->api.auth_failed = METRIC_PLATFORM_AUTH_FAILED;
+    p->api.quota_key = METRIC_PLATFORM_QUOTA_KEY;
+    p->api.quota_tenant = METRIC_PLATFORM_QUOTA_TENANT;
     p->api.on_auth_failed = auth_failed_note;
     p->api.context = p;
     metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);

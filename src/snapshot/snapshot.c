@@ -19,7 +19,7 @@
 enum { PIECE_BYTES = 2 << 20, ENTRY_HEADER_BYTES = 6, NAMES_MAX = 64 };
 /* What is written, and the oldest that is read. Entries say by themselves what they are; each
  * version has kinds of them that a program of the one before does not know. */
-enum { VERSION = 3, VERSION_OLDEST = 1 };
+enum { VERSION = 4, VERSION_OLDEST = 1 };
 
 _Static_assert((int)PIECE_BYTES >= (int)SHARD_ENTRY_BYTES_MAX + (int)ENTRY_HEADER_BYTES,
                "an entry fits into a piece");

@@ -115,6 +115,17 @@ static void put_counted(bool is_old, struct buf *out)
     delta_put_counted(out, &ask, &(struct limit_told){.counted = true, .stamp_ms = start_ms});
 }
 
+static void put_placed(struct buf *out)
+{
+    const struct limit_request ask = {.key.bytes = {0, SLOT, 6},
+                                      .tenant = STR("acme"),
+                                      .asker.bytes = {[15] = 61},
+                                      .window_ms = 3600000};
+    delta_put_counted(
+        out, &ask,
+        &(struct limit_told){.counted = true, .takes_place = true, .stamp_ms = start_ms});
+}
+
 /* What has to be there before. */
 static void put_before(enum delta_kind kind, struct buf *out)
 {
@@ -148,6 +159,7 @@ static void put_one(enum delta_kind kind, struct buf *out)
     case DELTA_TOKEN_REVOKED: delta_put_revoked(out, t.id, start_ms + 9); break;
     case DELTA_COUNTED: put_counted(true, out); break;
     case DELTA_LIMIT_COUNTED: put_counted(false, out); break;
+    case DELTA_LIMIT_PLACED: put_placed(out); break;
     case DELTA_REVIEW_OPENED_PLAIN:
         put_opened(false, out);
         make_plain(out, from, kind, sizeof(struct review_digest));

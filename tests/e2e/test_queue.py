@@ -531,11 +531,12 @@ def test_a_wait_that_is_over_tells_that_it_is_pending(queue):
 
 
 def test_who_waits_leaves_others_their_connections(fresh):
-    """Of 41 connections all waits have 30, and those with one key, or with a token of it, 20."""
+    """Of 41 connections all waits have 30, one of two tenants half of these, and one of its two keys half of that."""
     stack = fresh(engine=["--reactors", "1", "--http.connections", "40"]).start()
     stack.policy("base", POLICY)
     second = stack.key("second", ["agent"], actors=["*"])
     other = stack.key("other", ["agent"], tenant="other", actors=["*"])
+    stack.policy("base", POLICY, tenant="other")
     opened = []
 
     def wait(key):
@@ -549,28 +550,34 @@ def test_who_waits_leaves_others_their_connections(fresh):
     def all_wait(count):
         harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_waits"] == count, f"{count} wait")
 
+    def over(reply, code, most):
+        assert f"the most waits that it may have at a time here, {most}:" in refused(reply, 429, code)["error"]
+        assert (reply.header("retry-after"), reply.header("ratelimit-policy")) == ("10", f'"waits";q={most}')
+
     try:
-        first = [wait("agent") for _ in range(20)][0]
-        all_wait(20)
+        wait(second)
+        all_wait(1)
+        first = [wait("agent") for _ in range(15)][0]
+        all_wait(16)
         with stack.at_engine() as wire:
             minted = wire.post("/v1/tokens/mint", {"actor": "x", "scope": "*", "ttl_seconds": 300}).json
         for key in ("agent", minted["token"]):
-            crowd = [wait(key) for _ in range(10)]
-            for reply in [wire.read_reply() for wire in crowd]:
-                assert refused(reply, 503, "overloaded")["error"] == "20 clients with this key, or its tokens, wait for reviews already; try again later"
-                assert reply.header("retry-after") == "1"
-        for _ in range(10):
+            over(wait(key).read_reply(), "quota_key", 15)
+        for _ in range(14):
             wait(second)
         all_wait(30)
-        assert refused(wait(second).read_reply(), 503, "overloaded")["error"] == "30 clients wait for reviews already; try again later"
+        over(wait(second).read_reply(), "quota_key", 15)
+        wait(other)  # though the first tenant has all places
+        all_wait(31)
+        over(wait(second).read_reply(), "quota_key", 7)
         for _ in range(20):  # each a connection of its own, all of which stay open
             opened.append(stack.at_engine(other).open())
-            assert opened[-1].post(AGENT, {"action": "get_x", "actor": "x"}).json["decision"] == "deny"
+            assert opened[-1].post(AGENT, {"action": "not_known", "actor": "x"}).json["decision"] == "deny"
         first.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() resets
         first.close()
-        all_wait(29)
-        wait("agent")
         all_wait(30)
+        wait(other)
+        all_wait(31)
     finally:
         for wire in opened:
             wire.close()

@@ -49,8 +49,7 @@ static void put_others(const struct delta_entry *e, struct buf *out)
     struct actor_facts a;
     struct str tenant, actor;
     uint64_t at_ms;
-    if ((e->kind == DELTA_COUNTED || e->kind == DELTA_LIMIT_COUNTED) &&
-        delta_read_counted(e, &ask, &told))
+    if (delta_counts(e->kind) && delta_read_counted(e, &ask, &told))
         delta_put_counted(out, &ask, &told);
     if (e->kind == DELTA_ACTOR_SUSPENDED && delta_read_suspended(e->body, &a))
         delta_put_suspended(out, e->slot, &a);

@@ -186,6 +186,7 @@ static struct call *step(enum call_kind kind, const struct limit_request *ask,
     c->limit.ask = *ask;
     if (told != NULL) c->limit.told = *told;
     shard_step(life.shard, c, &life.effects);
+    shard_recount(life.shard);
     if (c->err != ERR_OK) fail("a step failed", 0, 0);
     return c;
 }

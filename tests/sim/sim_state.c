@@ -204,8 +204,10 @@ static void saved(const struct story *t, struct shard *const *shards, unsigned c
     struct str *entries;
     size_t n = 0;
     buf_init(&raw, 4096, 64 << 20);
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
+        shard_recount(shards[i]);
         must(t, shard_save(shards[i], save_entry, &raw) == ERR_OK, "a shard cannot be saved");
+    }
     entries = calloc(raw.size / 4 + 1, sizeof *entries);
     check(entries != NULL);
     for (size_t at = 0; at < raw.size; n++) {

@@ -149,7 +149,7 @@ static void take_record(struct op *o, struct str delta)
         struct retry_outcome kept;
         struct id token;
         uint32_t uses;
-        if (e.kind == DELTA_LIMIT_COUNTED && delta_read_counted(&e, &ask, &told)) {
+        if (delta_counts(e.kind) && delta_read_counted(&e, &ask, &told)) {
             unsigned k = counter_of(&ask);
             o->recorded_counts[k]++;
             w.counters[k].recorded++;
@@ -245,8 +245,7 @@ static void take_woken(void)
 static bool step(struct call *c)
 {
     struct shard *s = engine.shards[c->to];
-    uint64_t *ordinal = call_ordinal(c);
-    if (ordinal != NULL) *ordinal = ++w.ordinal;
+    if (call_ordinal(c) != NULL) *call_ordinal(c) = ++w.ordinal;
     c->now_ms = clock_ms;
     /* a full journal refuses what needs a record before anything changes */
     if (call_record_most(c) > 0 && percent(w.fullness)) {
@@ -260,6 +259,7 @@ static bool step(struct call *c)
         if (w.effects.record_count > 0) shard_recorded(s, ++w.block);
         take_woken();
     } while (!c->answered && w.effects.again);
+    shard_recount(s);
     if (c->answered) take_answer(c);
     return c->answered;
 }

@@ -275,6 +275,8 @@ static void begin_count(struct story *t, struct op *o)
     *ask = (struct limit_request){.window_ms = WINDOW_MS, .count_max = COUNT_MAX};
     ask->key.bytes[1] = (uint8_t)(o->about * 91);
     ask->key.bytes[5] = 7;
+    ask->tenant = tenant();
+    ask->asker.bytes[0] = (uint8_t)(1 + below(t, 3));
     send(t, o, CALL_COUNT, slot_of_key(ask->key));
 }
 

@@ -384,6 +384,7 @@ static void step_at_owner(struct story *t, unsigned p, struct op *o)
     if (o->call.kind == CALL_SHARE)
         o->was_resolved = is_told_resolved(t, o->call.enqueue.facts.id, o->is_approved);
     shard_step(t->shards[p], &o->call, e);
+    shard_recount(t->shards[p]);
     commit(t, p, to, e);
     if (o->kind == OP_SPELLINGS) sums.spellings_denied += e->record_count;
     uint64_t place = append_notices(t, e);
@@ -406,7 +407,9 @@ static void tick(struct story *t, unsigned p)
     char *to = reserve(t, p, shard_tick_record_most(), true);
     if (to == NULL) return;
     refill_chance(t);
-    if (!shard_tick(t->shards[p], t->clock_ms, &t->shard_chance, &t->effects[p], &next)) return;
+    bool did = shard_tick(t->shards[p], t->clock_ms, &t->shard_chance, &t->effects[p], &next);
+    shard_recount(t->shards[p]);
+    if (!did) return;
     commit(t, p, to, &t->effects[p]);
     if (t->effects[p].record_count > 0) sums.expired++;
     park_woken(t, p, &t->effects[p], journal_block(journal_producer(t->journal, p)));

@@ -214,6 +214,8 @@ static enum step_result fail(struct operation *e)
         (void)fault_set(
             &a->fault, ERR_OVERLOADED, "",
             "the journal has no free block, because records wait for the disk; try again later");
+    else if (err_status(err) == 429)
+        (void)fault_quota(&a->fault, err, &a->operation.call.quota);
     else if (err == ERR_OVERLOADED)
         (void)fault_set(&a->fault, ERR_OVERLOADED, "", OVERLOADED_TEXT);
     else if (err == ERR_JOURNAL_FULL || err == ERR_NO_SPACE)
@@ -463,6 +465,8 @@ static bool counting_begin(struct authorization *a, struct limit_counting *l,
     for (size_t i = 0; i < count; i++)
         l->asked[i] = (struct limit_request){
             .key = limit_slot_key(a->tools.hasher, a->ask.policy.tenant, &limits[i]),
+            .tenant = a->ask.policy.tenant,
+            .asker = a->operation.caller.key->id,
             .window_ms = limits[i].window_ms,
             .count_max = limits[i].count_max,
             .has_max = limits[i].has_max,

@@ -25,6 +25,11 @@ enum step_result token_refuse(struct operation *e, enum err err)
             "admin");
     if (err == ERR_FULL || err == ERR_OVERLOADED)
         return caller_operation_refuse_with(e, ERR_OVERLOADED, OVERLOADED_TEXT);
+    if (err_status(err) == 429) {
+        struct fault f;
+        (void)fault_quota(&f, err, &e->call.quota);
+        return caller_operation_refuse(e, &f);
+    }
     if (err == ERR_NO_SPACE) return caller_operation_refuse_with(e, ERR_JOURNAL_FULL, NULL);
     bool is_shown = err == ERR_IDEMPOTENCY_MISMATCH || err_status(err) == 503;
     return caller_operation_refuse_with(e, is_shown ? err : ERR_INTERNAL, NULL);

@@ -64,7 +64,7 @@ static void state_gauges_set(struct engine_reactor *w)
         {METRIC_ANSWERS_PARKED, w->owner.parked.count + w->owner.unseen.count},
         {METRIC_CALLS_HELD, w->owner.held.count},
         {METRIC_CALLS_AWAY, w->calls_away},
-        {METRIC_WAITS, w->waits.count},
+        {METRIC_WAITS, w->waits.shares.all.count},
         {METRIC_TOKENS, totals.tokens},
         {METRIC_REVIEWS_PENDING, totals.reviews_pending},
         {METRIC_REVIEWS_KEPT, totals.reviews},
@@ -145,6 +145,9 @@ static void engine_reactor_enter(void *context, struct loop *loop)
     w->api.sheet = w->sheet;
     w->api.replies_2xx = METRIC_ENGINE_REPLIES_2XX;
     w->api.auth_failed = METRIC_ENGINE_AUTH_FAILED;
+    w->api.quota_key = METRIC_ENGINE_QUOTA_KEY;
+    w->api.quota_tenant = METRIC_ENGINE_QUOTA_TENANT;
+    w->api.quota_refused_ms = &w->engine->quota_refused_ms;
     w->api.on_auth_failed = credential_refused;
     w->api.context = w;
     w->api.assertion_key = &e->assertion_key;

@@ -10,7 +10,7 @@ void engine_reactor_check(const struct engine_reactor *w)
     check(w->index < w->engine->reactor_count && !w->is_stepping);
     check((w->bundle != atomic_load_explicit(&w->in_use, memory_order_relaxed)) == is_old_in_use);
     check(!list_is_empty(&w->away) || (w->pins == 0 && !is_old_in_use));
-    check((w->waits.count == 0) == list_is_empty(&w->waiting));
+    check((w->waits.shares.all.count == 0) == list_is_empty(&w->waiting));
     check(w->sealed_ns == 0 || w->sealed_block != 0);
 }
 

@@ -38,7 +38,7 @@ enum wait_state {
 
 struct operation_wait {
     struct operation *operation; /* in the arena */
-    struct waits_share *share;
+    struct share *share;
     struct arena arena;
     struct call forget; /* the message */
     enum wait_state state;
@@ -91,7 +91,8 @@ void *operation_begin(struct engine_reactor *w, struct http_exchange *x, size_t 
 
 static void count(struct engine_reactor *w)
 {
-    atomic_store_explicit(&w->under_way, w->calls_away + w->waits.count, memory_order_relaxed);
+    atomic_store_explicit(&w->under_way, w->calls_away + (unsigned)w->waits.shares.all.count,
+                          memory_order_relaxed);
 }
 
 /* Sets the number of calls that the operation counts for; it may count for more already. */
@@ -548,11 +549,12 @@ static enum err wait_begin(const struct operation *e, size_t size, struct operat
                            struct fault *f)
 {
     struct waits *waits = &e->engine_reactor->waits;
-    struct waits_share *share;
+    struct share *share;
     if (e->engine_reactor->draining) return fault_plain(f, ERR_DRAINING);
     const struct requester *who = &e->call.requester;
-    struct str shared_by = str_is_absent(who->key_id) ? who->owner : who->key_id;
-    enum err err = waits_enter(waits, shared_by, &share, f);
+    const struct share_asker asker = {.tenant = e->call.tenant,
+                                      .key = str_is_absent(who->key_id) ? who->owner : who->key_id};
+    enum err err = waits_enter(waits, &asker, world_now_ms(), &share, f);
     if (err != ERR_OK) return err;
     *ret = wait_create(e, size);
     if (*ret != NULL) {

@@ -420,7 +420,7 @@ static void top_shows_growth_of_counters_and_levels_as_they_are(void **state)
     assert_has(r->out, "\"total\":1010}");
     assert_has(
         r->out,
-        "\"state\":{\"reviews_pending_in_tenant\":4},\"publish\":{\"lag_records\":5,\"stored\":{\"per_second\":0.000,\"total\":7}}");
+        "\"state\":{\"reviews_pending_in_tenant\":4},\"refused\":{},\"publish\":{\"lag_records\":5,\"stored\":{\"per_second\":0.000,\"total\":7}}");
     assert_has(r->out, "\"problems\":[]}\n");
     double rate = strtod(strstr(r->out, "\"per_second\":") + 13, NULL); /* 1000 in at least 50 ms */
     assert_true(rate > 0 && rate <= 1000 / 0.05);

@@ -193,14 +193,14 @@ static void a_snapshot_of_a_newer_program_is_refused_and_no_older_one_serves(voi
     assert_int_equal(write_as_of(r, s, 10), ERR_OK);
     assert_int_equal(write_as_of(r, s, 20), ERR_OK);
     const char *name = "snapshot-0000000000000014", *bytes = sim_disk_bytes(r->sim, name, &size),
-               later = 4;
+               later = 5;
     assert_true(sim_disk_damage(r->sim, name, 8, &later, 1));
     struct sha256 digest = sha256_once(str_of(bytes, size - SHA256_BYTES));
     assert_true(sim_disk_damage(r->sim, name, size - SHA256_BYTES, digest.bytes, SHA256_BYTES));
     r->loaded = scene_shard();
     assert_int_equal(snapshot_read(r->disk, load, r, &past, &f), ERR_BAD_VALUE);
     assert_non_null(strstr(f.text, name));
-    assert_non_null(strstr(f.text, "newer program (format 4, this one reads 3)"));
+    assert_non_null(strstr(f.text, "newer program (format 5, this one reads 4)"));
     shard_destroy(s);
     rig_destroy(r);
 }
@@ -216,7 +216,7 @@ static void a_snapshot_of_version_1_is_read(void **state)
     assert_int_equal(write_as_of(r, s, 20), ERR_OK);
     const char *name = "snapshot-0000000000000014", *bytes = sim_disk_bytes(r->sim, name, &size),
                earlier = 1;
-    assert_int_equal(bytes[8], 3);
+    assert_int_equal(bytes[8], 4);
     assert_true(sim_disk_damage(r->sim, name, 8, &earlier, 1));
     struct sha256 digest = sha256_once(str_of(bytes, size - SHA256_BYTES));
     assert_true(sim_disk_damage(r->sim, name, size - SHA256_BYTES, digest.bytes, SHA256_BYTES));

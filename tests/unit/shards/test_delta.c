@@ -135,7 +135,7 @@ static struct str put_entry(enum delta_kind kind, struct buf *out)
     struct token_facts t = some_token();
     struct review_facts r = some_review();
     struct limit_request ask = some_ask();
-    const struct limit_told told = {.counted = true, .stamp_ms = 1795166400123};
+    struct limit_told told = {.counted = true, .stamp_ms = 1795166400123};
     const struct retry retry = {.given = true, .key = digest_of(8), .body = digest_of(9)};
     buf_clear(out);
     switch (kind) {
@@ -144,6 +144,12 @@ static struct str put_entry(enum delta_kind kind, struct buf *out)
     case DELTA_TOKEN_REVOKED: delta_put_revoked(out, t.id, 77); break;
     case DELTA_COUNTED:
         ask.is_old = true;
+        delta_put_counted(out, &ask, &told);
+        break;
+    case DELTA_LIMIT_PLACED:
+        told.takes_place = true;
+        ask.asker = id_of(4);
+        ask.tenant = STR("acme");
         delta_put_counted(out, &ask, &told);
         break;
     case DELTA_LIMIT_COUNTED: delta_put_counted(out, &ask, &told); break;
@@ -199,6 +205,7 @@ static bool read_entry(const struct delta_entry *e)
     case DELTA_TOKEN_SPENT: return delta_read_spent(e->body, &id, &uses);
     case DELTA_TOKEN_REVOKED: return delta_read_revoked(e->body, &id, &at_ms);
     case DELTA_COUNTED:
+    case DELTA_LIMIT_PLACED:
     case DELTA_LIMIT_COUNTED: return delta_read_counted(e, &ask, &told);
     case DELTA_REVIEW_OPENED_PLAIN:
     case DELTA_REVIEW_OPENED_PROVEN:
@@ -293,12 +300,16 @@ static void uses_revocations_and_counts_come_back(void **state)
         delta_read_revoked(only_entry(put_entry(DELTA_TOKEN_REVOKED, &out)).body, &id, &at_ms));
     assert_bytes(id, id_of(1));
     assert_int_equal(at_ms, 77);
-    for (int old = 0; old < 2; old++) {
-        struct delta_entry e =
-            only_entry(put_entry(old ? DELTA_COUNTED : DELTA_LIMIT_COUNTED, &out));
+    static const enum delta_kind counted[] = {DELTA_LIMIT_COUNTED, DELTA_COUNTED,
+                                              DELTA_LIMIT_PLACED};
+    for (int i = 0; i < 3; i++) {
+        struct delta_entry e = only_entry(put_entry(counted[i], &out));
         assert_int_equal(e.slot, SLOT);
         assert_true(delta_read_counted(&e, &ask, &told));
-        assert_int_equal(ask.is_old, old);
+        assert_int_equal(ask.is_old, counted[i] == DELTA_COUNTED);
+        assert_int_equal(told.takes_place, counted[i] == DELTA_LIMIT_PLACED);
+        if (told.takes_place) assert_bytes(ask.asker, id_of(4));
+        assert_true(str_equal(ask.tenant, told.takes_place ? STR("acme") : STR("")));
         assert_bytes(ask.key, put.key);
         assert_int_equal(ask.window_ms, put.window_ms);
         assert_int_equal(ask.amount, -1);
@@ -492,8 +503,8 @@ static void the_bytes_on_disk_are_these(void **state)
 static void kinds_keep_their_numbers(void **state)
 {
     (void)state;
-    static const unsigned numbers[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,
-                                       10, 11, 12, 13, 14, 15, 16, 17, 18};
+    static const unsigned numbers[] = {1,  2,  3,  4,  5,  6,  7,  8,  9, 10,
+                                       11, 12, 13, 14, 15, 16, 17, 18, 19};
     assert_int_equal(KINDS, sizeof numbers / sizeof *numbers);
     for (size_t i = 0; i < KINDS; i++) assert_int_equal(kinds[i], numbers[i]);
     assert_int_equal(DELTA_TOKEN_MINTED, 1);

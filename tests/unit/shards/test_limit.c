@@ -3,6 +3,8 @@
 
 #include "shards/limit_table.h"
 
+static struct quota quota; /* of refusals */
+
 static const uint64_t now_2026 = 1795166400123;
 
 static uint64_t random_next(uint64_t *chance)
@@ -21,7 +23,7 @@ static struct limit_request ask_of(uint8_t key, uint64_t window_ms)
 static bool count_at(struct limit_table *t, const struct limit_request *ask, uint64_t now_ms)
 {
     struct limit_told told;
-    assert_int_equal(limit_count(t, ask, now_ms, &told), ERR_OK);
+    assert_int_equal(limit_count(t, ask, now_ms, &told, &quota), ERR_OK);
     return told.counted;
 }
 
@@ -117,7 +119,7 @@ static void count_at_random(uint64_t seed, uint64_t window_ms, uint64_t back_ms)
         if (back_ms > 0 && random_next(&chance) % 4 == 0) now_ms -= random_next(&chance) % back_ms;
         ask.amount = (int64_t)(random_next(&chance) % 6000);
         if (random_next(&chance) % 50 == 0) limit_table_prune(&t, now_ms, SIZE_MAX);
-        assert_int_equal(limit_count(&t, &ask, now_ms, &told), ERR_OK);
+        assert_int_equal(limit_count(&t, &ask, now_ms, &told, &quota), ERR_OK);
         if (h.count > 0)
             assert_true(told.stamp_ms + window_ms / 60 + 1 >= h.all[h.count - 1].stamp_ms);
         uint64_t at_ms = h.count > 0 && told.stamp_ms < h.all[h.count - 1].stamp_ms
@@ -222,8 +224,8 @@ static void sums_that_overflow_are_over_and_stay_so_when_some_is_given_back(void
     limit_table_init(&t, 10);
     ask.has_max = ask.let_through = true;
     ask.amount = INT64_MAX - 10;
-    assert_int_equal(limit_count(&t, &ask, now_2026, &first), ERR_OK);
-    assert_int_equal(limit_count(&t, &ask, now_2026, &second), ERR_OK);
+    assert_int_equal(limit_count(&t, &ask, now_2026, &first, &quota), ERR_OK);
+    assert_int_equal(limit_count(&t, &ask, now_2026, &second, &quota), ERR_OK);
     assert_true(first.counted && second.counted);
     limit_uncount(&t, &ask, &second);
     ask.let_through = false;
@@ -293,7 +295,7 @@ static void a_full_table_counts_nothing_for_a_newcomer_and_goes_on_for_the_other
     first.count_max = second.count_max = 10;
     limit_table_init(&t, 1);
     assert_true(count_at(&t, &first, now_2026));
-    assert_int_equal(limit_count(&t, &second, now_2026, &told), ERR_FULL);
+    assert_int_equal(limit_count(&t, &second, now_2026, &told, &quota), ERR_FULL);
     assert_true(count_at(&t, &first, now_2026));
     limit_table_prune(&t, now_2026 + 5000, SIZE_MAX);
     assert_true(count_at(&t, &second, now_2026 + 5000));
@@ -311,7 +313,7 @@ static void what_is_recorded_is_taken_by_a_full_table(void **state)
     assert_int_equal(limit_apply(&t, &first, &told), ERR_OK);
     assert_int_equal(limit_apply(&t, &second, &told), ERR_OK);
     assert_false(count_at(&t, &second, now_2026));
-    assert_int_equal(limit_count(&t, &third, now_2026, &told), ERR_FULL);
+    assert_int_equal(limit_count(&t, &third, now_2026, &told, &quota), ERR_FULL);
     limit_table_fini(&t);
 }
 
@@ -329,7 +331,7 @@ static void what_is_given_back_may_be_counted_again(void **state)
     ask.amount_max = 100;
     ask.amount = 50;
     assert_true(count_at(&t, &ask, now_2026));
-    assert_int_equal(limit_count(&t, &ask, now_2026 + 3000, &told), ERR_OK);
+    assert_int_equal(limit_count(&t, &ask, now_2026 + 3000, &told, &quota), ERR_OK);
     assert_false(count_at(&t, &ask, now_2026 + 9000));
     limit_uncount(&t, &ask, &told);
     assert_true(count_at(&t, &ask, now_2026 + 9000));
@@ -349,7 +351,7 @@ static void giving_back_an_amount_that_could_not_be_read_changes_no_sum(void **s
     ask.let_through = true;
     assert_true(count_at(&t, &ask, now_2026));
     ask.amount = -1;
-    assert_int_equal(limit_count(&t, &ask, now_2026, &told), ERR_OK);
+    assert_int_equal(limit_count(&t, &ask, now_2026, &told, &quota), ERR_OK);
     limit_uncount(&t, &ask, &told);
     ask.let_through = false;
     ask.amount = 0;
@@ -411,8 +413,8 @@ static void what_was_refused_or_is_long_gone_gives_nothing_back(void **state)
     struct limit_told old, refused;
     limit_table_init(&t, 10);
     ask.count_max = 1;
-    assert_int_equal(limit_count(&t, &ask, now_2026, &old), ERR_OK);
-    assert_int_equal(limit_count(&t, &ask, now_2026, &refused), ERR_OK);
+    assert_int_equal(limit_count(&t, &ask, now_2026, &old, &quota), ERR_OK);
+    assert_int_equal(limit_count(&t, &ask, now_2026, &refused, &quota), ERR_OK);
     assert_false(refused.counted);
     limit_uncount(&t, &ask, &refused);
     assert_false(count_at(&t, &ask, now_2026));
@@ -479,7 +481,7 @@ static void a_dropped_counter_is_not_counted_anew_in_the_time_before(void **stat
     limit_table_init(&t, 10);
     assert_true(count_at(&t, &ask, now_2026));
     assert_true(limit_table_prune(&t, dropped_ms, SIZE_MAX));
-    assert_int_equal(limit_count(&t, &ask, now_2026 + 10, &told), ERR_OK);
+    assert_int_equal(limit_count(&t, &ask, now_2026 + 10, &told, &quota), ERR_OK);
     assert_true(told.counted && told.stamp_ms >= dropped_ms);
     assert_false(count_at(&t, &ask, dropped_ms + 59000));
     limit_table_fini(&t);
@@ -614,7 +616,7 @@ static void a_damaged_saved_counter_is_refused_and_changes_nothing(void **state)
     limit_table_init(&from, 10);
     limit_table_init(&to, 10);
     for (unsigned i = 0; i < 100; i++) count_at(&from, &ask, now_2026 + UINT64_C(700) * i);
-    counter_put(&out, limit_table_next(&from, &cursor, NULL));
+    counter_put(&from, limit_table_next(&from, &cursor, NULL), &out);
     assert_false(out.overflow);
     for (size_t size = 0; size < out.size;
          size++) /* cut short: within a bucket, or with fewer of them */
@@ -689,7 +691,7 @@ static void counters_that_were_counted_alike_are_saved_alike_whatever_they_refus
                 assert_false(count_at(&tables[i], &ask,
                                       limit_bucket_begin_ms(later + 1, ask.window_ms) - 1));
             saved[i] = buf_over(bytes[i], sizeof bytes[i]);
-            counter_put(&saved[i], limit_table_next(&tables[i], &cursor, NULL));
+            counter_put(&tables[i], limit_table_next(&tables[i], &cursor, NULL), &saved[i]);
             limit_table_fini(&tables[i]);
         }
         assert_true(str_equal(buf_view(&saved[0]), buf_view(&saved[1])));

@@ -66,8 +66,9 @@ static void a_dropped_key_goes_to_one_that_waits(void **state)
 static enum err take(struct retry_table *t, const struct retry_outcome *o)
 {
     struct retry_entry *r;
-    if (!retry_has_room(t, o)) return ERR_OVERLOADED;
-    enum err err = retry_take(t, o, &r);
+    struct quota quota;
+    enum err err = retry_ask(t, o, o->at_ms, &quota);
+    if (err == ERR_OK) err = retry_take(t, o, o->at_ms, &r);
     if (err == ERR_OK) retry_keep(t, r, o);
     return err;
 }
@@ -79,25 +80,28 @@ static void keys_are_bounded_in_all_and_by_tenant_and_asker_and_bytes(void **sta
     retry_table_init(&t, 8, 100);
     static const struct {
         uint8_t key, tenant, asker;
-        bool fits;
-    } rows[] = {{1, 1, 1, true},  {2, 1, 1, true},  {3, 1, 1, false}, /* a quarter */
-                {4, 1, 2, true},  {5, 1, 2, true},  {6, 1, 3, false}, /* half */
-                {7, 2, 1, true},  {8, 2, 1, true},  {9, 3, 1, true},
-                {10, 3, 2, true}, {11, 4, 1, false}}; /* all */
+        enum err err;
+    } rows[] = {{20, 2, 1, ERR_OK},          {21, 1, 2, ERR_OK},       {1, 1, 1, ERR_OK},
+                {2, 1, 1, ERR_OK},           {3, 1, 1, ERR_QUOTA_KEY}, {5, 1, 2, ERR_OK},
+                {6, 1, 3, ERR_QUOTA_TENANT}, {8, 2, 1, ERR_OK},        {9, 3, 1, ERR_OK},
+                {10, 3, 2, ERR_OK},          {11, 4, 1, ERR_FULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct retry_outcome o = outcome_of(rows[i].key, rows[i].tenant, rows[i].asker);
-        assert_int_equal(take(&t, &o), rows[i].fits ? ERR_OK : ERR_OVERLOADED);
+        assert_int_equal(take(&t, &o), rows[i].err);
     }
     assert_false(retry_table_prune(&t, scene_start_ms + KEPT_MS - 1, SIZE_MAX));
     assert_true(retry_table_prune(&t, scene_start_ms + KEPT_MS, SIZE_MAX));
-    assert_int_equal(t.by_key.count + t.tenants.count + t.askers.count, 0);
+    assert_int_equal(t.by_key.count + t.shares.all.count + t.shares.keys.count, 0);
 
     static const char record[100];
     struct retry_outcome o = outcome_of(1, 1, 1);
     o.record = str_of(record, sizeof record);
     assert_int_equal(take(&t, &o), ERR_OK);
+    o = outcome_of(2, 1, 1);
+    o.record = str_of(record, 1);
+    assert_int_equal(take(&t, &o), ERR_QUOTA_KEY);
     o = outcome_of(2, 2, 1);
-    assert_int_equal(take(&t, &o), ERR_OVERLOADED);
+    assert_int_equal(take(&t, &o), ERR_OK);
     retry_table_fini(&t);
 }
 

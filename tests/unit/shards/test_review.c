@@ -92,7 +92,8 @@ static void a_full_shard_forgets_what_ended_first_and_then_refuses(void **state)
         ids[i] = scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
     struct call *c = scene_enqueue_call(s, (struct scene_review){.binding = 10});
     scene_ask(s, c);
-    assert_int_equal(c->err, ERR_OVERLOADED);
+    assert_int_equal(c->err, ERR_QUOTA_TENANT);
+    assert_int_equal(c->quota.most, 3);
     scene_do(s, CALL_DENY, ids[1], STR("rita"));
     s->now_ms++;
     scene_do(s, CALL_DENY, ids[0], STR("rita"));

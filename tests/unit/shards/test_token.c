@@ -73,7 +73,7 @@ static void a_full_shard_mints_nothing_until_a_token_has_expired(void **state)
     mint(s, (struct wish){.ttl_ms = day_ms});
     struct call *c = mint_call(s, (struct wish){0});
     scene_ask(s, c);
-    assert_int_equal(c->err, ERR_OVERLOADED);
+    assert_int_equal(c->err, ERR_QUOTA_TENANT);
     assert_int_equal(s->record_count, 2);
     scene_tick(s, 61000);
     mint(s, (struct wish){0});
