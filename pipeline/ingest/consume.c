@@ -18,6 +18,7 @@
 #include "base/world.h"
 #include "pipeline/ingest/consumer_store.h"
 #include "pipeline/ingest/intake.h"
+#include "store/set.h"
 #include "store/store_inside.h"
 
 enum {
@@ -443,6 +444,7 @@ enum err consumer_start(const struct consumer_options *o, struct consumer **ret,
                                         .sheet = c->sheet};
     buf_init(&c->intake.run, 64 << 10, CONSUME_BYTES_MAX * 2);
     enum err err = store_open(o->store, true, &c->intake.store, f);
+    if (err == ERR_OK) store_share_pepper(c->intake.store, o->pepper);
     if (err != ERR_OK) {
         destroy(c);
         return err;

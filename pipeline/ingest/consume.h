@@ -68,6 +68,7 @@ enum { CONSUME_MESSAGES_MAX = 8000, CONSUME_BYTES_MAX = 8 << 20 };
 struct consumer_options { /* texts are copied */
     const char *store;
     const char *topic;
+    const struct pepper *pepper;   /* read at the start */
     struct message_source *source; /* consumer_start() takes it, even if the start fails */
     uint64_t again_ms; /* delay before a failed partition is started again; 0: a second */
 };

@@ -14,19 +14,22 @@
 #include "pipeline/ingest/stream.h"
 #include "store/store_inside.h"
 
-struct run {
+struct run_of_messages {
     struct topic_position first;
     uint64_t count;
+    bool is_authenticated;
+    struct run_checkpoint checkpoint; /* of its last message, which ends it */
 };
 
 struct tally { /* counted after the transaction has committed */
-    uint64_t accepted, duplicates, clashes, invalid, poison, gaps, replays;
+    uint64_t accepted, duplicates, clashes, invalid, poison, gaps, replays, unauthenticated;
+    uint64_t trusted, untrusted, refused; /* checkpoints */
 };
 
 struct taking {
     struct message_intake *in;
     uint64_t now_ms;
-    struct run run;
+    struct run_of_messages run;
     struct tally tally;
     struct fault *fault;
 };
@@ -74,7 +77,9 @@ static enum err keep_aside(struct taking *t, uint64_t from_seq, enum audit_reaso
             .bytes = line,
             .created_at = t->now_ms,
             .source = {.node = p->node, .journal = p->journal, .epoch = p->epoch, .seq = seq}};
-        *(reason == REASON_EPOCH ? &t->tally.clashes : &t->tally.invalid) += 1;
+        *(reason == REASON_EPOCH ? &t->tally.clashes
+          : reason == REASON_MAC ? &t->tally.unauthenticated
+                                 : &t->tally.invalid) += 1;
         err = ingest_quarantine(t->in->store, &q, t->fault);
     }
     return err;
@@ -90,24 +95,32 @@ static enum err run_end(struct taking *t)
                                  .first_seq = p->seq,
                                  .body = buf_view(&t->in->run),
                                  .tenants = &all_tenants,
-                                 .now_ms = t->now_ms};
+                                 .now_ms = t->now_ms,
+                                 .checkpoint = t->run.checkpoint,
+                                 .is_authenticated = t->run.is_authenticated};
     struct ingest_result r;
     enum err err = ingest_stream_within(t->in->store, &batch, &r, t->fault);
     t->tally.accepted += r.accepted;
     t->tally.duplicates += r.duplicates;
     t->tally.clashes += r.clashes;
     t->tally.invalid += r.invalid;
+    t->tally.trusted += r.checkpoints_trusted;
+    t->tally.untrusted += r.checkpoints_untrusted;
+    t->tally.refused += r.checkpoints_refused;
     if (err == ERR_STREAM_GAP) err = ask_again(t, r.next_seq);
     if (err == ERR_EPOCH_UNKNOWN) err = keep_aside(t, r.next_seq, REASON_EPOCH);
+    if (err == ERR_BAD_MAC) err = keep_aside(t, r.next_seq, REASON_MAC);
     if (err == ERR_NODE_FULL) err = keep_aside(t, r.next_seq, REASON_NODE_FULL);
     t->run.count = 0;
     buf_clear(&t->in->run);
     return err;
 }
 
-static bool continues(const struct run *r, const struct topic_position *p)
+static bool continues(const struct run_of_messages *r, const struct topic_position *p,
+                      bool is_authenticated)
 {
     return r->count > 0 && r->count < LIMIT_INGEST_WRONG_LINES &&
+           r->is_authenticated == is_authenticated && r->checkpoint.from_seq == 0 &&
            p->seq == r->first.seq + r->count && str_equal(p->epoch, r->first.epoch) &&
            str_equal(p->node, r->first.node) && str_equal(p->journal, r->first.journal);
 }
@@ -136,6 +149,39 @@ static enum err poison(struct taking *t, const struct message *m, const char *wh
     return ingest_quarantine(t->in->store, &q, t->fault);
 }
 
+/* A message whose MAC is wrong is in no stream: its position may be an invention. */
+static enum err forged(struct taking *t, const struct message *m, const struct topic_position *p)
+{
+    enum err err = run_end(t);
+    const struct audit_quarantined q = {
+        .reason = REASON_MAC,
+        .bytes = m->value,
+        .created_at = t->now_ms,
+        .source = {.node = p->node, .journal = p->journal, .epoch = p->epoch, .seq = p->seq}};
+    t->tally.unauthenticated++;
+    return err == ERR_OK ? ingest_quarantine(t->in->store, &q, t->fault) : err;
+}
+
+static struct run_checkpoint checkpoint_of(const struct topic_headers *h)
+{
+    struct run_checkpoint c = {.note = h->checkpoint, .frontier = h->frontier};
+    if (!str_to_u64(h->from_seq, &c.from_seq)) c.from_seq = 0;
+    return c;
+}
+
+static bool mac_fits(const struct taking *t, const struct message *m,
+                     const struct topic_position *p)
+{
+    const struct ingest_batch alone = {.node = p->node,
+                                       .journal = p->journal,
+                                       .epoch = p->epoch,
+                                       .first_seq = p->seq,
+                                       .body = m->value,
+                                       .mac = m->headers.mac,
+                                       .checkpoint = checkpoint_of(&m->headers)};
+    return ingest_mac_fits(t->in->store, &alone);
+}
+
 static enum err take(struct taking *t, const struct message *m)
 {
     struct topic_position place;
@@ -150,11 +196,15 @@ static enum err take(struct taking *t, const struct message *m)
         enum err err = run_end(t);
         return err == ERR_OK ? poison(t, m, why) : err;
     }
-    if (!continues(&t->run, &place) || t->in->run.size + m->value.size >= CONSUME_BYTES_MAX) {
+    bool has_mac = !str_is_absent(m->headers.mac);
+    if (has_mac && !mac_fits(t, m, &place)) return forged(t, m, &place);
+    if (!continues(&t->run, &place, has_mac) ||
+        t->in->run.size + m->value.size >= CONSUME_BYTES_MAX) {
         enum err err = run_end(t);
         if (err != ERR_OK) return err;
-        t->run = (struct run){.first = place};
+        t->run = (struct run_of_messages){.first = place, .is_authenticated = has_mac};
     }
+    if (has_mac) t->run.checkpoint = checkpoint_of(&m->headers);
     buf_put_both(&t->in->run, m->value, STR("\n"));
     t->run.count++;
     return t->in->run.overflow ? fault_plain(t->fault, ERR_FULL) : ERR_OK;
@@ -182,7 +232,11 @@ static void count(struct message_intake *in, const struct tally *y, size_t messa
     metric_add(in->sheet, METRIC_INGEST_DUPLICATES, y->duplicates);
     metric_add(in->sheet, METRIC_INGEST_CLASHES, y->clashes);
     metric_add(in->sheet, METRIC_INGEST_INVALID, y->invalid);
+    metric_add(in->sheet, METRIC_INGEST_UNAUTHENTICATED, y->unauthenticated);
     metric_add(in->sheet, METRIC_INGEST_GAPS, y->gaps);
+    metric_add(in->sheet, METRIC_CHECKPOINTS_TRUSTED, y->trusted);
+    metric_add(in->sheet, METRIC_CHECKPOINTS_UNTRUSTED, y->untrusted);
+    metric_add(in->sheet, METRIC_CHECKPOINTS_REFUSED, y->refused);
     metric_observe(in->sheet, HISTOGRAM_INGEST, world_monotonic_ns() - begin_ns);
 }
 

@@ -137,7 +137,11 @@ static bool translate(const rd_kafka_message_t *m, struct message *to)
                                              .journal = header(headers, "journal"),
                                              .epoch = header(headers, "epoch"),
                                              .seq = header(headers, "seq"),
-                                             .schema = header(headers, "schema")};
+                                             .schema = header(headers, "schema"),
+                                             .mac = header(headers, "mac"),
+                                             .checkpoint = header(headers, "checkpoint"),
+                                             .from_seq = header(headers, "from_seq"),
+                                             .frontier = header(headers, "frontier")};
     return true;
 }
 

@@ -13,7 +13,9 @@
 enum {
     EVENT_ARENA_FIRST = 64 << 10,
     EVENT_ARENA_LIMIT = 16 << 20,
-    POSTED_BYTES_MAX = 4 << 20, /* a quarter of a million; the body's limit is lower */
+    KEPT_ARENA_FIRST = 64 << 10,
+    KEPT_ARENA_LIMIT = 32 << 20, /* of a body of events whose kind is made external */
+    POSTED_BYTES_MAX = 4 << 20,  /* a quarter of a million; the body's limit is lower */
     IDEMPOTENT_MS = 24 * 3600 * 1000
 };
 
@@ -30,9 +32,9 @@ struct posting {
     struct buf ids; /* an array of struct posted */
     size_t settled; /* how many of them taken_after_all() has passed */
     struct fault *fault;
-    struct arena arena;
-    uint64_t index; /* of the current event */
-    bool is_one;    /* a single object: no index in pointers */
+    struct arena arena, kept; /* of the current event; of all events that were changed */
+    uint64_t index;           /* of the current event */
+    bool is_one;              /* a single object: no index in pointers */
 };
 
 static enum err failed(const struct posting *p, enum err err)
@@ -58,7 +60,11 @@ static enum err event_fault(struct posting *p, const struct fault *why)
 static enum err event_store(struct posting *p, struct str bytes, const struct event *event,
                             uint64_t *ret_id)
 {
-    const struct audit_row row = {.bytes = bytes, .event = event, .created_at = p->post->now_ms};
+    const struct audit_row row = {.bytes = bytes,
+                                  .event = event,
+                                  .created_at = p->post->now_ms,
+                                  .is_restored =
+                                      p->post->restores && !event_kind_is_external(event->kind)};
     enum err err = p->audit->ops->insert(p->audit->state, &row, ret_id);
     if (err == ERR_OK) p->result->accepted++;
     return err;
@@ -118,6 +124,25 @@ static bool is_ours(struct str kind)
     return false;
 }
 
+/* Puts "external." before the event's kind, in the copy that *bytes becomes. ERR_BAD_VALUE: the kind
+ * has an escape, so that it is not a part of the bytes. */
+static enum err make_external(struct posting *p, struct str *bytes, struct event *event,
+                              struct fault *f)
+{
+    static const struct str prefix = STR(EVENT_EXTERNAL);
+    size_t at = (size_t)(event->kind.bytes - bytes->bytes);
+    bool is_inside =
+        event->kind.bytes >= bytes->bytes && event->kind.bytes < bytes->bytes + bytes->size;
+    if (!is_inside)
+        return fault_set(f, ERR_BAD_VALUE, "/kind", "kind: must be written without escapes");
+    struct str made = arena_printf(&p->kept, "%.*s%.*s%.*s", (int)at, bytes->bytes,
+                                   STR_FORMAT(prefix), (int)(bytes->size - at), bytes->bytes + at);
+    if (str_is_absent(made)) return fault_plain(f, ERR_FULL);
+    *bytes = made;
+    event->kind = str_of(made.bytes + at, prefix.size + event->kind.size);
+    return ERR_OK;
+}
+
 static enum err event_take(struct posting *p, struct str bytes)
 {
     struct event event;
@@ -139,6 +164,8 @@ static enum err event_take(struct posting *p, struct str bytes)
             &why, ERR_MISSING_ROLE, "/kind",
             "kind: %.*s is recorded by writ itself; to restore one the key needs the role admin, too",
             STR_FORMAT(event.kind));
+    if (err == ERR_OK && !p->post->restores && !event_kind_is_external(event.kind))
+        err = make_external(p, &bytes, &event, &why);
     if (err != ERR_OK) return event_fault(p, &why);
 
     uint64_t id;
@@ -334,8 +361,10 @@ enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf
     if (err != ERR_OK) return err;
     buf_init(&p.ids, 256, POSTED_BYTES_MAX);
     arena_init(&p.arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);
+    arena_init(&p.kept, KEPT_ARENA_FIRST, KEPT_ARENA_LIMIT);
     err = store_end(s, post_take(&p, out), f);
     arena_fini(&p.arena);
+    arena_fini(&p.kept);
     buf_fini(&p.ids);
     if (err != ERR_OK) *ret = (struct ingest_result){0};
     return err;

@@ -12,8 +12,9 @@ struct ingest_post {
     struct str body;
     bool ndjson;
     const struct globs *tenants;
-    /* Whether it may post kinds that writ itself records (`audit.`, `engine.`, `key.`, `policy.`).
-     * An event without a source looks like this store's own. */
+    /* Its events are records of writ that are put back: they are stored as they are, and marked
+     * (audit_row.is_restored). Of others the kind becomes `external.…`, since kinds of writ come from
+     * streams only. What a platform records (`audit.`, `engine.`, `key.`, `policy.`) is refused. */
     bool restores;
     uint64_t now_ms;
     struct str key_id; /* the sender's; absent: it has none */

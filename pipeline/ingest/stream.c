@@ -5,7 +5,9 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/planted.h"
+#include "evidence/merkle.h"
 #include "json/json.h"
+#include "pipeline/ingest/checkpoint_intake.h"
 #include "store/key_store.h"
 #include "store/store_inside.h"
 #include "store/streams.h"
@@ -23,10 +25,12 @@ struct intake {
     const struct ingest_batch *batch;
     struct ingest_result *result;
     struct fault *fault;
+    struct buf copied;  /* a stored row's bytes */
     struct arena arena; /* of the first record of an epoch */
     uint64_t end_seq;   /* one past the batch's last record, after it was walked */
     bool is_new;        /* the stream has no row yet */
-    uint64_t next_seq;  /* as stored */
+    bool needs_mac;
+    uint64_t next_seq; /* as stored */
     char epoch_bytes[LIMIT_ID_CHARACTERS];
     struct str epoch; /* as stored; absent for a new stream */
 };
@@ -130,9 +134,23 @@ static bool same_place(const struct audit_source *a, const struct audit_source *
            str_equal(a->epoch, b->epoch);
 }
 
+/* What a person posted under a record's key is no record. It goes to quarantine (its bytes are in
+ * in->copied), and the record takes its place. *ret: it did. */
+static enum err posted_makes_way(struct intake *in, uint64_t seq, uint64_t id, struct str line,
+                                 const struct event *event, bool *ret)
+{
+    enum err err = in->audit->ops->displace(in->audit->state, id, ret);
+    if (err != ERR_OK || !*ret) return failed(in, err);
+    err = clash(in, seq, buf_view(&in->copied), REASON_EVENT_CLASH);
+    if (err == ERR_OK) err = insert_after_all(in, seq, line, event);
+    if (err != ERR_OK) return err;
+    err = in->audit->ops->displaced(in->audit->state, id);
+    return failed(in, err);
+}
+
 /* Another row has this event's key. If a row has the same bytes and no source (a person restored
  * it), it is this record, and gets its source. If a row has this source, it is this record, too
- * (the stream was forgotten). Anything else is a clash. */
+ * (the stream was forgotten). Anything else is a clash, which the record wins over a posted row. */
 static enum err key_taken(struct intake *in, uint64_t seq, struct str line,
                           const struct event *event)
 {
@@ -145,9 +163,15 @@ static enum err key_taken(struct intake *in, uint64_t seq, struct str line,
     bool has_place = !str_is_absent(stored.source.node);
     bool same =
         str_equal(stored.bytes, line) && (!has_place || same_place(&stored.source, &source));
-    err = in->audit->ops->forget(in->audit->state, stored.id, &made_way);
+    bool yields = !same && !has_place && in->batch->is_authenticated;
+    buf_clear(&in->copied);
+    if (yields) buf_put(&in->copied, stored.bytes);
+    err = in->copied.overflow ? ERR_FULL
+                              : in->audit->ops->forget(in->audit->state, stored.id, &made_way);
     if (err != ERR_OK) return failed(in, err);
     if (made_way) return insert_after_all(in, seq, line, event);
+    if (yields) err = posted_makes_way(in, seq, stored.id, line, event, &made_way);
+    if (err != ERR_OK || made_way) return err;
     if (!same) return clash(in, seq, line, REASON_EVENT_CLASH);
     if (!has_place) err = in->audit->ops->adopt(in->audit->state, stored.id, &source);
     if (err != ERR_OK) return failed(in, err);
@@ -265,6 +289,7 @@ static enum err read_position(struct intake *in)
     enum err err =
         in->audit->ops->stream_get(in->audit->state, in->batch->node, in->batch->journal, &stream);
     in->is_new = err == ERR_NOT_FOUND;
+    in->needs_mac = in->is_new || stream.is_authenticated;
     in->next_seq = 1;
     if (in->is_new) return ERR_OK;
     if (err != ERR_OK) return failed(in, err);
@@ -280,13 +305,26 @@ static enum err move_position(struct intake *in, uint64_t next_seq)
     const struct ingest_batch *b = in->batch;
     const struct audit_stream from = {
         .node = b->node, .journal = b->journal, .epoch = in->epoch, .next_seq = in->next_seq};
-    const struct audit_stream to = {
-        .node = b->node, .journal = b->journal, .epoch = b->epoch, .next_seq = next_seq};
+    const struct audit_stream to = {.node = b->node,
+                                    .journal = b->journal,
+                                    .epoch = b->epoch,
+                                    .next_seq = next_seq,
+                                    .is_authenticated = b->is_authenticated};
     enum err err = in->audit->ops->stream_move(in->audit->state, in->is_new ? NULL : &from, &to);
     if (err == ERR_PRECONDITION_FAILED)
         return fault_set(in->fault, ERR_STORE_UNAVAILABLE, "",
                          "another ingester moved this stream meanwhile");
     return failed(in, err);
+}
+
+static enum err check_mac(struct intake *in)
+{
+    if (in->batch->is_authenticated || !in->needs_mac) return ERR_OK;
+    return fault_set(
+        in->fault, ERR_BAD_MAC, "",
+        "record %llu has no MAC, and this stream needs one: an engine of an older version "
+        "sent it, or another program",
+        (unsigned long long)in->end_seq);
 }
 
 /* The new lines, decoded a little ahead; in->end_seq advances with them. */
@@ -311,6 +349,7 @@ static enum err take_lines(struct intake *in)
     while (err == ERR_OK && in->end_seq < in->next_seq && !planted("no_dedupe") && rest.size > 0 &&
            str_split(&rest, '\n', &line))
         err = line_again(in, in->end_seq++, line);
+    if (err == ERR_OK && rest.size > 0) err = check_mac(in);
     if (err == ERR_OK) err = take_new(in, rest);
     /* nothing new: the position stays */
     if (err != ERR_OK || in->end_seq <= in->next_seq) return err;
@@ -398,9 +437,14 @@ static enum err take_within(struct store *s, const struct ingest_batch *batch,
     struct intake in = {
         .store = s, .audit = store_audit(s), .batch = batch, .result = ret, .fault = f};
     arena_init(&in.arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);
+    buf_init(&in.copied, 0, QUARANTINED_BYTES);
     enum err err = batch_take(&in);
+    buf_fini(&in.copied);
     arena_fini(&in.arena);
     *ret_before = ret->next_seq;
+    if (err == ERR_OK && batch->is_authenticated && batch->checkpoint.from_seq > 0 &&
+        in.end_seq > batch->first_seq)
+        err = checkpoint_take(s, batch, in.end_seq - 1, ret, f);
     if (err == ERR_OK && in.end_seq > ret->next_seq) ret->next_seq = in.end_seq;
     return err;
 }
@@ -414,12 +458,53 @@ enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch,
     return err == ERR_OK ? take_within(s, batch, ret, &before, f) : err;
 }
 
-enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
+struct sha256 ingest_mac(const struct sha256 *of_all, const struct ingest_batch *batch)
+{
+    struct hasher *h = hasher_create();
+    struct run run = {
+        .epoch = batch->epoch, .first_seq = batch->first_seq, .checkpoint = batch->checkpoint};
+    struct buf leaves;
+    struct str rest = batch->body, line;
+    buf_init(&leaves, 1 << 10, LIMIT_INGEST_LINES * sizeof(struct sha256));
+    while (rest.size > 0 && str_split(&rest, '\n', &line)) {
+        struct sha256 leaf = merkle_leaf(h, line);
+        buf_put(&leaves, str_of((const char *)leaf.bytes, sizeof leaf.bytes));
+        run.count++;
+    }
+    check(!leaves.overflow); /* check_lines() */
+    run.leaves = (const struct sha256 *)(const void *)leaves.bytes;
+    struct sha256 key = run_key(of_all, batch->node, batch->journal), mac = run_mac(h, &key, &run);
+    buf_fini(&leaves);
+    hasher_destroy(h);
+    return mac;
+}
+
+bool ingest_mac_fits(const struct store *s, const struct ingest_batch *batch)
+{
+    struct sha256 given;
+    if (!s->has_set_keys || !sha256_read_hex(batch->mac, &given) ||
+        batch->epoch.size != RUN_EPOCH_BYTES || batch->node.size > LIMIT_ID_CHARACTERS ||
+        batch->journal.size > LIMIT_ID_CHARACTERS)
+        return false;
+    struct sha256 mac = ingest_mac(&s->record_key, batch);
+    return bytes_equal_secret(mac.bytes, given.bytes, sizeof mac.bytes);
+}
+
+enum err ingest_stream(struct store *s, const struct ingest_batch *given, struct ingest_result *ret,
                        struct fault *f)
 {
     uint64_t before = 0;
+    struct ingest_batch checked = *given;
+    const struct ingest_batch *batch = &checked;
     *ret = (struct ingest_result){0};
     enum err err = check_batch(batch, f);
+    checked.is_authenticated =
+        err == ERR_OK && !str_is_absent(batch->mac) && ingest_mac_fits(s, batch);
+    if (err == ERR_OK && !str_is_absent(batch->mac) && !checked.is_authenticated)
+        return fault_set(
+            f, ERR_BAD_MAC, "",
+            "Writ-Mac: does not fit these records; nothing of them was stored. Check that "
+            "the engine and the platform have the same pepper_file");
     if (err == ERR_OK) err = key_store_begin(s, batch->key_id, f);
     if (err != ERR_OK) return err;
     err = store_end(s, take_within(s, batch, ret, &before, f), f);

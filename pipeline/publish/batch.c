@@ -1,6 +1,7 @@
 #include "pipeline/publish/batch.h"
 
 #include "base/limits.h"
+#include "evidence/merkle.h"
 #include "pipeline/publish/publish.h"
 
 void batch_filler_init(struct batch_filler *b, struct journal *j)
@@ -8,6 +9,8 @@ void batch_filler_init(struct batch_filler *b, struct journal *j)
     *b = (struct batch_filler){.journal = j};
     /* Grows to the size that the load needs and stays: no allocation per batch or record. */
     buf_init(&b->lines, 64 << 10, PUBLISH_BATCH_BYTES + LIMIT_RECORD_BYTES);
+    buf_init(&b->leaves, 4 << 10, PUBLISH_BATCH_RECORDS * sizeof(struct sha256));
+    b->hasher = hasher_create();
 }
 
 static void cursor_drop(struct batch_filler *b)
@@ -21,6 +24,8 @@ void batch_filler_fini(struct batch_filler *b)
 {
     if (b->cursor != NULL) cursor_drop(b);
     buf_fini(&b->lines);
+    buf_fini(&b->leaves);
+    hasher_destroy(b->hasher);
 }
 
 static enum err go_to(struct batch_filler *b, uint64_t seq, struct fault *f)
@@ -61,6 +66,8 @@ static bool fits(const struct batch_filler *b, const struct batch *batch, size_t
 static void take(struct batch_filler *b, struct batch *batch)
 {
     if (batch->count == 0) memcpy(batch->epoch, b->held.epoch, JOURNAL_EPOCH_TEXT);
+    struct sha256 leaf = merkle_leaf(b->hasher, b->held.public_bytes);
+    buf_put(&b->leaves, str_of((const char *)leaf.bytes, sizeof leaf.bytes));
     buf_put(&b->lines, b->held.public_bytes);
     buf_put_byte(&b->lines, '\n');
     batch->count++;
@@ -75,6 +82,7 @@ enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, ui
     if (e != ERR_OK) return e;
 
     buf_clear(&b->lines);
+    buf_clear(&b->leaves);
     struct batch batch = {.first_seq = first};
     while ((e = look(b, f)) == ERR_OK && fits(b, &batch, bytes_max, records_max)) take(b, &batch);
     if (e != ERR_OK && e != ERR_END) {
@@ -84,8 +92,9 @@ enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, ui
         if (batch.count == 0) return e;
     }
     if (batch.count == 0) return ERR_END;
-    if (b->lines.overflow) return fault_plain(f, ERR_FULL);
+    if (b->lines.overflow || b->leaves.overflow) return fault_plain(f, ERR_FULL);
     batch.lines = buf_view(&b->lines);
+    batch.leaves = (const struct sha256 *)(const void *)b->leaves.bytes;
     *ret = batch;
     return ERR_OK;
 }

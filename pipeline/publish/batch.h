@@ -12,7 +12,8 @@ struct batch_filler {
     uint64_t at;                   /* seq of `held`, or of the cursor's next record */
     struct journal_record held; /* read, but left out of the batch before: a view of the cursor's */
     bool has_held;
-    struct buf lines;
+    struct buf lines, leaves;
+    struct hasher *hasher;
 };
 
 void batch_filler_init(struct batch_filler *b, struct journal *j);

@@ -19,6 +19,8 @@ struct http_transport {
     struct http_client *client;
     char *key_file;
     char *node;
+    struct sha256 record_key;
+    struct hasher *hasher;
     struct buf bearer; /* "Bearer wk_…" */
     struct buf target; /* of the positions route */
     size_t plain_size; /* of the target without the journal */
@@ -148,6 +150,16 @@ static enum err http_find(void *state, struct stream_report *ret, struct fault *
 
 /* ---- send ---- */
 
+static void mac_write(struct http_transport *t, const struct batch *b, char to[SHA256_HEX])
+{
+    const struct run run = {.epoch = str_of(b->epoch, JOURNAL_EPOCH_TEXT),
+                            .first_seq = b->first_seq,
+                            .count = b->count,
+                            .leaves = b->leaves,
+                            .checkpoint = b->checkpoint};
+    sha256_write_hex(run_mac(t->hasher, &t->record_key, &run), to);
+}
+
 static enum sent accepted(struct http_transport *t, const struct http_answer *a,
                           struct send_answer *ret, struct fault *f)
 {
@@ -166,17 +178,25 @@ static enum sent http_send(void *state, const struct batch *b, struct send_answe
                            struct fault *f)
 {
     struct http_transport *t = state;
-    char digits[24];
-    struct buf first = buf_over(digits, sizeof digits);
+    char digits[24], from_digits[24];
+    struct buf first = buf_over(digits, sizeof digits),
+               from = buf_over(from_digits, sizeof from_digits);
     buf_put_u64(&first, b->first_seq);
+    buf_put_u64(&from, b->checkpoint.from_seq);
+    char mac[SHA256_HEX];
+    mac_write(t, b, mac);
     struct http_call call = {.method = "POST",
                              .target = STR("/api/v1/audit/ingest"),
                              .headers = {{STR("Authorization"), buf_view(&t->bearer)},
                                          {STR("Writ-Node"), str_from(t->node)},
                                          {STR("Writ-Journal"), STR("0")},
                                          {STR("Writ-Epoch"), str_of(b->epoch, JOURNAL_EPOCH_TEXT)},
-                                         {STR("Writ-First-Seq"), buf_view(&first)}},
-                             .header_count = 5,
+                                         {STR("Writ-First-Seq"), buf_view(&first)},
+                                         {STR("Writ-Mac"), str_of(mac, sizeof mac)},
+                                         {STR("Writ-Checkpoint"), b->checkpoint.note},
+                                         {STR("Writ-From-Seq"), buf_view(&from)},
+                                         {STR("Writ-Frontier"), b->checkpoint.frontier}},
+                             .header_count = b->checkpoint.from_seq == 0 ? 6 : 9,
                              .content_type = STR("application/x-ndjson"),
                              .body = b->lines,
                              .timeout_ms = SEND_MS,
@@ -211,6 +231,8 @@ static void http_destroy(struct transport *door)
 {
     struct http_transport *t = door->state;
     http_client_destroy(t->client);
+    hasher_destroy(t->hasher);
+    memory_wipe(&t->record_key, sizeof t->record_key);
     buf_fini(&t->bearer);
     buf_fini(&t->target);
     arena_fini(&t->arena);
@@ -220,13 +242,16 @@ static void http_destroy(struct transport *door)
 }
 
 enum err transport_http_create(const char *url, struct tls *tls, const char *key_file,
-                               const char *node, struct transport **ret, struct fault *f)
+                               const char *node, const struct sha256 *record_key,
+                               struct transport **ret, struct fault *f)
 {
     struct http_transport *t = calloc(1, sizeof *t);
     check(t != NULL); /* only at boot */
     t->door = (struct transport){t, http_find, http_send, http_interrupt, http_destroy, NULL};
     t->key_file = strdup(key_file);
     t->node = strdup(node);
+    t->record_key = *record_key;
+    t->hasher = hasher_create();
     check(t->key_file != NULL && t->node != NULL);
     buf_init(&t->bearer, 0, KEY_BYTES_MAX + 16);
     buf_init(&t->target, 0, 4096);

@@ -55,6 +55,8 @@ struct kafka_transport {
     const char *topic_name; /* the login's */
     struct topic_login login;
     struct arena arena; /* of the current record */
+    struct sha256 record_key;
+    struct hasher *hasher;
     struct window window;
     rd_kafka_resp_err_t failed; /* of the first record that the client gave up */
     _Atomic bool interrupted;
@@ -368,16 +370,32 @@ static void add(rd_kafka_headers_t *h, const char *name, struct str value)
     if (!str_is_absent(value)) rd_kafka_header_add(h, name, -1, value.bytes, (ssize_t)value.size);
 }
 
-static rd_kafka_headers_t *headers_make(const struct kafka_transport *k,
-                                        const struct topic_event *e, const struct batch *b,
-                                        uint64_t seq)
+/* A message is a run of its own. */
+static void mac_write(struct kafka_transport *k, const struct batch *b, uint64_t seq,
+                      const struct run_checkpoint *checkpoint, char to[SHA256_HEX])
 {
-    rd_kafka_headers_t *h = rd_kafka_headers_new(9);
+    const struct run run = {.epoch = str_of(b->epoch, JOURNAL_EPOCH_TEXT),
+                            .first_seq = seq,
+                            .count = 1,
+                            .leaves = b->leaves + (seq - b->first_seq),
+                            .checkpoint = *checkpoint};
+    sha256_write_hex(run_mac(k->hasher, &k->record_key, &run), to);
+}
+
+static rd_kafka_headers_t *headers_make(struct kafka_transport *k, const struct topic_event *e,
+                                        const struct batch *b, uint64_t seq)
+{
+    rd_kafka_headers_t *h = rd_kafka_headers_new(13);
     struct topic_position place = {str_from(k->node), STR("0"),
                                    str_of(b->epoch, JOURNAL_EPOCH_TEXT), seq};
-    char digits[24], traceparent[TOPIC_TRACEPARENT_TEXT];
-    struct buf number = buf_over(digits, sizeof digits);
+    char digits[24], from_digits[24], traceparent[TOPIC_TRACEPARENT_TEXT], mac[SHA256_HEX];
+    struct buf number = buf_over(digits, sizeof digits),
+               from = buf_over(from_digits, sizeof from_digits);
+    bool is_last = seq == b->first_seq + b->count - 1;
+    const struct run_checkpoint checkpoint = is_last ? b->checkpoint : (struct run_checkpoint){0};
     buf_put_u64(&number, seq);
+    buf_put_u64(&from, checkpoint.from_seq);
+    mac_write(k, b, seq, &checkpoint, mac);
     add(h, "event_id", e->event_id);
     add(h, "kind", e->kind);
     add(h, "tenant_id", e->tenant_id);
@@ -388,6 +406,11 @@ static rd_kafka_headers_t *headers_make(const struct kafka_transport *k,
     add(h, "journal", place.journal);
     add(h, "epoch", place.epoch);
     add(h, "seq", buf_view(&number));
+    add(h, "mac", str_of(mac, sizeof mac));
+    if (checkpoint.from_seq == 0) return h;
+    add(h, "checkpoint", checkpoint.note);
+    add(h, "from_seq", buf_view(&from));
+    add(h, "frontier", checkpoint.frontier);
     return h;
 }
 
@@ -513,6 +536,8 @@ static void kafka_destroy(struct transport *door)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) free(texts[i]);
     topic_login_fini(&k->login);
     arena_fini(&k->arena);
+    hasher_destroy(k->hasher);
+    memory_wipe(&k->record_key, sizeof k->record_key);
     free(k);
 }
 
@@ -524,8 +549,8 @@ static char *copy(const char *text)
 }
 
 enum err transport_kafka_create(const struct publish_kafka *o, const char *node,
-                                struct transport *positions, struct transport **ret,
-                                struct fault *f)
+                                const struct sha256 *record_key, struct transport *positions,
+                                struct transport **ret, struct fault *f)
 {
     struct kafka_transport *k = calloc(1, sizeof *k);
     check(k != NULL); /* only at boot */
@@ -533,6 +558,8 @@ enum err transport_kafka_create(const struct publish_kafka *o, const char *node,
         (struct transport){k, kafka_find, kafka_send, kafka_interrupt, kafka_destroy, kafka_settle};
     k->positions = positions;
     k->node = copy(node);
+    k->record_key = *record_key;
+    k->hasher = hasher_create();
     k->compression = copy(o->compression);
     topic_login_init(&k->login, &o->access, k);
     k->topic_name = k->login.access.topic;

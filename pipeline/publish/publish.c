@@ -5,6 +5,7 @@
  * looks for work once more, and sleeps only while the count stays the same.) A pause (batch delay,
  * backoff) ignores rings, so a busy engine pays one atomic addition per sync and no system call. */
 #include "pipeline/publish/publish.h"
+#include "pipeline/publish/stream_tree.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -47,6 +48,7 @@ struct publisher {
     struct metrics_sheet *sheet;
     char node[LIMIT_ID_CHARACTERS + 1];
     uint64_t poll_ms;
+    struct stream_tree *tree; /* NULL: none; the thread's own from then on */
     pthread_t thread;
 
     /* The thread's own. */
@@ -55,6 +57,7 @@ struct publisher {
     /* the last epoch from the platform that our journal has at that record */
     char compared[EPOCH_TEXT];
     bool must_find;
+    bool tree_is_compared; /* with this journal */
     /* The last batch was not taken, or not even filled. Then an answer with positions does not end
      * the failure. */
     bool send_fails;
@@ -588,17 +591,82 @@ static void cannot_fill(struct publisher *p, enum err e, const struct fault *f)
         alarm_raise(p, PUBLISH_BROKEN, f->text);
 }
 
+/* ---- the tree ---- */
+
+/* Whether the journal's record before the tree's next one may be the tree's last one. A record that
+ * is not kept any more cannot be compared. */
+static bool tree_is_of_this_journal(const struct publisher *p)
+{
+    struct str epoch = stream_tree_epoch(p->tree);
+    struct fault ignored;
+    bool same = false;
+    if (str_is_absent(epoch)) return true;
+    enum err e = journal_epoch_check(p->journal, stream_tree_next(p->tree) - 1, epoch.bytes, &same,
+                                     &ignored);
+    return e == ERR_NOT_FOUND || (e == ERR_OK && same);
+}
+
+/* Appends the records between the tree and the next one to be sent: a crash left the tree's file
+ * behind. False: the journal does not have them. */
+static bool tree_read_up(struct publisher *p)
+{
+    for (uint64_t next; (next = stream_tree_next(p->tree)) < p->positions.next;) {
+        uint64_t missing = p->positions.next - next;
+        struct batch b;
+        struct fault ignored;
+        if (batch_fill(&p->filler, next, PUBLISH_BATCH_BYTES,
+                       missing < PUBLISH_BATCH_RECORDS ? missing : PUBLISH_BATCH_RECORDS, &b,
+                       &ignored) != ERR_OK)
+            return false;
+        stream_tree_append(p->tree, str_of(b.epoch, JOURNAL_EPOCH_TEXT), b.first_seq, b.leaves,
+                           b.count);
+    }
+    return true;
+}
+
+/* Ready for records from p->positions.next on. */
+static void tree_prepare(struct publisher *p)
+{
+    if (p->tree == NULL) return;
+    bool has_tree = stream_tree_next(p->tree) > 0;
+    bool fits = has_tree && (p->tree_is_compared || tree_is_of_this_journal(p));
+    p->tree_is_compared = true;
+    if (fits && tree_read_up(p)) return;
+    if (has_tree)
+        log_text(
+            LOG_WARNING, "evidence_tree",
+            "the tree of this stream cannot go on from record %llu: the journal does not have what "
+            "follows. A new tree begins at record %llu",
+            (unsigned long long)stream_tree_next(p->tree) - 1,
+            (unsigned long long)p->positions.next);
+    stream_tree_begin(p->tree, p->positions.next);
+}
+
+/* A batch of records that were sent before has no checkpoint, unless it ends where the tree ends. */
+static void tree_cover(struct publisher *p, struct batch *b)
+{
+    if (p->tree == NULL) return;
+    stream_tree_append(p->tree, str_of(b->epoch, JOURNAL_EPOCH_TEXT), b->first_seq, b->leaves,
+                       b->count);
+    if (b->first_seq + b->count != stream_tree_next(p->tree)) return;
+    if (stream_tree_sign(p->tree, &b->checkpoint))
+        metric_add(p->sheet, METRIC_PUBLISH_CHECKPOINTS, 1);
+}
+
 static void fill_and_send(struct publisher *p)
 {
     struct batch b;
     struct fault f = {0};
     set_gauges(p);
+    tree_prepare(p);
     enum err e =
         batch_fill(&p->filler, p->positions.next, p->batch_bytes, PUBLISH_BATCH_RECORDS, &b, &f);
-    if (e == ERR_OK)
+    if (e == ERR_OK) {
+        tree_cover(p, &b);
         send_batch(p, &b);
-    else
-        cannot_fill(p, e, &f);
+        return;
+    }
+    cannot_fill(p, e, &f);
 }
 
 /* ---- the thread ---- */
@@ -662,10 +730,11 @@ static void *run(void *context)
 enum err publish_connect(const struct publish_options *options, struct transport **ret,
                          struct fault *f)
 {
-    enum err e =
-        transport_http_create(options->url, options->tls, options->key_file, options->node, ret, f);
+    enum err e = transport_http_create(options->url, options->tls, options->key_file, options->node,
+                                       &options->record_key, ret, f);
     if (e == ERR_OK && options->kafka != NULL)
-        e = transport_kafka_create(options->kafka, options->node, *ret, ret, f);
+        e = transport_kafka_create(options->kafka, options->node, &options->record_key, *ret, ret,
+                                   f);
     return e;
 }
 
@@ -675,12 +744,16 @@ enum err publish_start(const struct publish_options *options, struct publisher *
     struct transport *transport = options->transport;
     if (transport == NULL) {
         enum err e = publish_connect(options, &transport, f);
-        if (e != ERR_OK) return e;
+        if (e != ERR_OK) {
+            stream_tree_close(options->tree);
+            return e;
+        }
     }
     struct publisher *p = aligned_alloc(64, (sizeof(struct publisher) + 63) / 64 * 64);
     check(p != NULL); /* only at boot */
     *p = (struct publisher){.journal = options->journal,
                             .transport = transport,
+                            .tree = options->tree,
                             .poll_ms = options->poll_ms > 0 ? options->poll_ms : PUBLISH_POLL_MS,
                             .sheet = metrics_sheet_create(),
                             .must_find = true,
@@ -724,6 +797,7 @@ bool publish_stop(struct publisher *p, uint32_t drain_ms)
     pthread_join(p->thread, NULL);
     bool all = all_safe(p);
     batch_filler_fini(&p->filler);
+    stream_tree_close(p->tree);
     p->transport->destroy(p->transport);
     pthread_mutex_destroy(&p->lock);
     free(p);

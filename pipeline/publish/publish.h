@@ -29,11 +29,13 @@
 #define PUBLISH_PUBLISH_H
 
 #include "base/fault.h"
+#include "crypto/crypto.h"
 #include "journal/journal.h"
 #include "pipeline/topic/topic.h"
 
 struct publisher;
-struct transport; /* publish/transport.h */
+struct transport;   /* publish/transport.h */
+struct stream_tree; /* publish/stream_tree.h */
 
 /* Measured over loopback with records of 1.2 KiB: a batch costs about 80 µs besides its bytes. A
  * delay of 20 ms makes that 0.07 µs a record at 60,000 a second. More than 1,000 records save
@@ -64,10 +66,12 @@ struct publish_options {
     struct tls *tls;         /* for https://; outlives the publisher */
     /* The platform's API key. It is read again after a failure, so a key can rotate; copied. */
     const char *key_file;
+    struct sha256 record_key; /* of this engine's stream (evidence/run_mac.h) */
     /* NULL: records go over HTTP. Else by Kafka, and url is for positions. */
     const struct publish_kafka *kafka;
     /* NULL: HTTP to url. Else taken over, and url and key_file are not read. */
     struct transport *transport;
+    struct stream_tree *tree; /* taken, even if the start fails; NULL: no checkpoints */
     uint64_t poll_ms; /* between requests for positions, and after an alarm; 0: PUBLISH_POLL_MS */
 };
 

@@ -9,6 +9,7 @@
 #define PUBLISH_TRANSPORT_H
 
 #include "base/fault.h"
+#include "evidence/run_mac.h"
 #include "journal/journal.h"
 #include "pipeline/publish/positions.h"
 
@@ -18,7 +19,9 @@ _Static_assert((int)EPOCH_TEXT == (int)JOURNAL_EPOCH_TEXT,
 struct batch {
     uint64_t first_seq, count;
     char epoch[JOURNAL_EPOCH_TEXT];
-    struct str lines; /* NDJSON: line k is record first_seq + k */
+    struct str lines;            /* NDJSON: line k is record first_seq + k */
+    const struct sha256 *leaves; /* hash k is that of record first_seq + k (evidence/merkle.h) */
+    struct run_checkpoint checkpoint; /* of a tree that ends with the last record; absent: none */
 };
 
 enum sent {
@@ -60,16 +63,18 @@ struct transport {
 };
 
 struct tls;
+/* `record_key` is the stream's, for the MACs of what is sent; copied. */
 /* Over HTTP: POST /api/v1/audit/ingest, GET /api/v1/audit/positions. */
 enum err transport_http_create(const char *url, struct tls *tls, const char *key_file,
-                               const char *node, struct transport **ret, struct fault *f);
+                               const char *node, const struct sha256 *record_key,
+                               struct transport **ret, struct fault *f);
 
 /* Over Kafka (kafka.c). `positions` is the transport for find; it is taken, even if this fails.
  * ERR_BAD_VALUE, ERR_NOT_FOUND: an option, named in *f. Unreachable brokers or a wrong topic are
  * reported by send. */
 struct publish_kafka; /* publish.h */
 enum err transport_kafka_create(const struct publish_kafka *options, const char *node,
-                                struct transport *positions, struct transport **ret,
-                                struct fault *f);
+                                const struct sha256 *record_key, struct transport *positions,
+                                struct transport **ret, struct fault *f);
 
 #endif

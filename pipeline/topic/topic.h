@@ -38,6 +38,7 @@ uint32_t topic_partition(struct str node, struct str journal, uint32_t partition
 
 struct topic_headers { /* as received; absent: missing */
     struct str node, journal, epoch, seq, schema;
+    struct str mac, checkpoint, from_seq, frontier; /* schemas/evidence.md */
 };
 
 /* False: the message has no valid position of a record; *ret_why is a phrase for people. */

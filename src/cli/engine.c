@@ -70,6 +70,57 @@ static int engine_forget(struct cli *c, const struct arguments *a)
     return DONE;
 }
 
+/* ---- trust ---- */
+
+static const char trust_text[] =
+    "An engine signs checkpoints of its records, so that an auditor can prove that none was changed or\n"
+    "removed. It makes its key in its data directory: engine/evidence.key is the secret one, and\n"
+    "engine/evidence.pub the public one, which this command registers. The platform never learns a key\n"
+    "from the records. A registered key stays valid: if an engine has lost its key, register the new one,\n"
+    "too. An event engine.trusted records it. Without --public-key the command lists the registered keys.\n"
+    "The command needs the role admin, and tenant *.";
+
+static void add_key(struct cli *c, struct table *t, const struct json *key)
+{
+    static const char *const members[] = {"node",       "journal",    "public_key",
+                                          "created_at", "created_by", "is_valid"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        table_add(t, member_shown(c, key, members[i]));
+}
+
+static int engine_trust(struct cli *c, const struct arguments *a)
+{
+    static const char *const heads[] = {"NODE",          "JOURNAL", "PUBLIC KEY", "REGISTERED",
+                                        "REGISTERED BY", "VALID",   NULL};
+    struct buf body = cli_scratch(c, 8 << 10);
+    struct reply reply;
+    if (!argument_given(a, "public-key")) {
+        struct request r = {
+            .side = SIDE_PLATFORM, .method = "GET", .target = STR("/api/v1/audit/engine-keys")};
+        int listed = cli_call(c, &r, &reply);
+        if (listed == DONE) print_list(c, &reply, "engine_keys", heads, add_key);
+        return listed;
+    }
+    if (!argument_given(a, "node"))
+        return cli_complain(c, USAGE,
+                            "--node is needed with --public-key: writ engine trust --help");
+    buf_put_byte(&body, '{');
+    put_text_member(&body, "node", argument_text(a, "node"));
+    put_text_member(&body, "journal", argument_text(a, "journal"));
+    put_text_member(&body, "public_key", argument_text(a, "public-key"));
+    buf_put_byte(&body, '}');
+    int code = cli_post(c, "/api/v1/audit/engine-keys", &body, &reply);
+    if (code != DONE || c->json) return code;
+    fprintf(c->out, "Checkpoints of %.*s count if this key has signed them.\n",
+            STR_FORMAT(member_shown(c, reply.root, "node")));
+    return DONE;
+}
+
+static const struct flag trust_flags[] = {
+    {"node", "NAME", "the engine's node"},
+    {"journal", "NAME", "its journal (default: 0, an engine's own)"},
+    {"public-key", "KEY", "what evidence.pub in the engine's data directory holds"},
+    {NULL, NULL, NULL}};
 static const struct flag list_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
 static const struct flag forget_flags[] = {
     {"journal", "NAME", "only this journal (an engine's own is 0)"},
@@ -80,6 +131,8 @@ static const struct flag forget_flags[] = {
 const struct command engine_commands[] = {
     {"engine", "list", "", "show each node's state, positions and last news", list_text, list_flags,
      0, 0, engine_list},
+    {"engine", "trust", "", "register the key with which an engine signs its records", trust_text,
+     trust_flags, 0, 0, engine_trust},
     {"engine", "forget", "NODE", "no longer wait for a node, and remove its streams", forget_text,
      forget_flags, 1, 1, engine_forget},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

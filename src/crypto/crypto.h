@@ -26,6 +26,9 @@ void hasher_add(struct hasher *h, struct str bytes);
 struct sha256 hasher_end(struct hasher *h);
 /* HMAC-SHA-256 (RFC 2104). */
 struct sha256 hasher_hmac(struct hasher *h, struct str key, struct str bytes);
+/* Of the parts in their order, as if they were joined. */
+struct sha256 hasher_hmac_parts(struct hasher *h, struct str key, const struct str *parts,
+                                size_t count);
 
 /* One digest without a hasher, where speed does not matter. */
 struct sha256 sha256_once(struct str bytes);

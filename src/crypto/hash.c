@@ -75,6 +75,12 @@ struct sha256 hasher_end(struct hasher *h)
 
 struct sha256 hasher_hmac(struct hasher *h, struct str key, struct str bytes)
 {
+    return hasher_hmac_parts(h, key, &bytes, 1);
+}
+
+struct sha256 hasher_hmac_parts(struct hasher *h, struct str key, const struct str *parts,
+                                size_t count)
+{
     check(!h->begun);
     uint8_t pad[SHA256_BLOCK] = {0};
     if (key.size > sizeof pad) {
@@ -86,7 +92,8 @@ struct sha256 hasher_hmac(struct hasher *h, struct str key, struct str bytes)
     for (size_t i = 0; i < sizeof pad; i++) pad[i] ^= 0x36;
     start(h);
     feed(h, pad, sizeof pad);
-    feed(h, bytes.bytes, bytes.size);
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].size > 0) feed(h, parts[i].bytes, parts[i].size);
     struct sha256 inner = finish(h);
     for (size_t i = 0; i < sizeof pad; i++) pad[i] ^= 0x36 ^ 0x5c;
     start(h);

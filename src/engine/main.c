@@ -33,6 +33,8 @@
 #include "engine/runtime/signing.h"
 #include "engine/control/takeover.h"
 #include "engine/control/recovery.h"
+#include "pipeline/publish/stream_tree.h"
+#include "evidence/run_mac.h"
 #include "http/listen.h"
 
 enum {
@@ -470,7 +472,10 @@ static enum err prepare_following(struct boot *b, struct fault *f)
                                                    .token_file = c->kafka_token_file},
                                         .partitions = (uint32_t)c->kafka_partitions,
                                         .compression = c->kafka_compression};
+    const struct sha256 of_all = pepper_derive(&e->pepper, STR(RUN_KEY_LABEL));
     const struct publish_options options = {.node = e->node,
+                                            .record_key =
+                                                run_key(&of_all, str_from(e->node), STR("0")),
                                             .url = c->platform_url,
                                             .key_file = c->platform_key_file,
                                             .tls = e->tls,
@@ -483,10 +488,13 @@ static enum err start_following(struct boot *b, struct fault *f)
     struct engine *e = &b->engine;
     if (b->transport == NULL) return ERR_OK;
     feed_start(e);
-    const struct publish_options options = {
+    struct publish_options options = {
         .journal = e->journal, .node = e->node, .transport = b->transport};
     struct publisher *publisher = NULL;
-    enum err err = publish_start(&options, &publisher, f);
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/engine", e->config.data);
+    enum err err = stream_tree_open(folder, e->node, &options.tree, f);
+    if (err == ERR_OK) err = publish_start(&options, &publisher, f);
     set_publisher(e, publisher);
     return err;
 }

@@ -96,9 +96,13 @@ bool event_kind_is_known(struct str kind)
         "actor.resumed",   "policy.put",       "policy.deleted",  "policy.rolled_back",
         "key.created",     "key.revoked",      "auth.failed",     "audit.dropped",
         "audit.forgotten", "audit.gap",        "engine.started",  "engine.stopped",
-        "engine.adopted",  "signer.rotated",   "session.started", "session.ended",
+        "engine.adopted",  "engine.trusted",   "signer.rotated",  "session.started",
+        "session.ended",
     };
+    if (event_kind_is_external(kind)) kind = str_skip(kind, sizeof EVENT_EXTERNAL - 1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (str_equal(kind, str_from(kinds[i]))) return true;
     return false;
 }
+
+bool event_kind_is_external(struct str kind) { return str_starts(kind, STR(EVENT_EXTERNAL)); }

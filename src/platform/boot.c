@@ -18,6 +18,8 @@
 #include "base/clock_log.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "evidence/signing_key.h"
+#include "store/engine_key.h"
 #include "store/key_store.h"
 #include "store/set.h"
 
@@ -50,6 +52,11 @@ static enum err read_store(struct platform *p, struct fault *f)
     struct revision now = {0};
     err = set_found(s, 0, f);
     if (err == ERR_OK) err = store_revision(s, &now, f);
+    if (err == ERR_OK) {
+        uint8_t own[ED25519_KEY_BYTES];
+        ed25519_public(p->signer, own);
+        err = engine_key_add_own(s, own, world_now_ms(), f);
+    }
     p->revision = now.number;
     if (err == ERR_OK) err = key_store_table(s, &p->keys, f);
     if (err == ERR_SET_REFUSED) { /* it starts all the same: the trail can be read */
@@ -162,7 +169,8 @@ static enum err start_consuming(struct platform *p, struct fault *f)
                                         .password_file = c->kafka_password_file,
                                         .ca_file = c->kafka_ca_file,
                                         .token_file = c->kafka_token_file};
-    struct consumer_options options = {.store = platform_store(c), .topic = c->kafka_topic};
+    struct consumer_options options = {
+        .store = platform_store(c), .topic = c->kafka_topic, .pepper = &p->pepper};
     enum err err = kafka_source_create(&access, &options.source, f);
     return err == ERR_OK ? consumer_start(&options, &p->consumer, f) : err;
 }
@@ -180,6 +188,7 @@ static enum err boot(struct platform *p, struct fault *f)
     if (err == ERR_OK) err = listeners_open(&p->listeners, &listen, f);
     if (err == ERR_OK) err = check_store(c, f);
     if (err == ERR_OK) err = pepper_read_or_make(p->config->pepper_file, &p->pepper, f);
+    if (err == ERR_OK) err = signing_key_open(c->data, "platform-evidence", &p->signer, f);
     if (err == ERR_OK) err = browser_check_url(c->public_url, f);
     if (err == ERR_OK) err = read_store(p, f);
     if (err != ERR_OK) return err;
@@ -192,7 +201,8 @@ static enum err boot(struct platform *p, struct fault *f)
     if (err != ERR_OK) return err;
     err = work_create(p, platform_store(c), (unsigned)c->readers, job_finish, &p->work, f);
     if (err == ERR_OK)
-        err = retention_thread_create(c, &p->history, &p->pepper, &p->retention_thread, f);
+        err =
+            retention_thread_create(c, &p->history, &p->pepper, p->signer, &p->retention_thread, f);
     if (err == ERR_OK) err = notify_start(p, f);
     if (err == ERR_OK) err = providers_start(p, f);
     if (err == ERR_OK) relying_party_tell(p);
@@ -309,6 +319,7 @@ void platform_destroy(struct platform *p)
     history_fini(&p->history);
     sessions_destroy(p->sessions);
     memory_wipe(&p->pepper, sizeof p->pepper);
+    ed25519_destroy(p->signer);
     memory_wipe(&p->assertion_key, sizeof p->assertion_key);
     memory_wipe(&p->csrf_key, sizeof p->csrf_key);
     memory_wipe(&p->flow_key, sizeof p->flow_key);

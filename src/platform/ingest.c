@@ -25,6 +25,10 @@ static void count_result(struct job *j, const struct ingest_result *r, uint64_t 
     metric_add(j->sheet, METRIC_INGEST_DUPLICATES, r->duplicates);
     metric_add(j->sheet, METRIC_INGEST_CLASHES, r->clashes);
     metric_add(j->sheet, METRIC_INGEST_INVALID, r->invalid);
+    metric_add(j->sheet, METRIC_CHECKPOINTS_TRUSTED, r->checkpoints_trusted);
+    metric_add(j->sheet, METRIC_CHECKPOINTS_UNTRUSTED, r->checkpoints_untrusted);
+    metric_add(j->sheet, METRIC_CHECKPOINTS_REFUSED, r->checkpoints_refused);
+    if (j->err == ERR_BAD_MAC) metric_add(j->sheet, METRIC_INGEST_UNAUTHENTICATED, 1);
     if (j->err == ERR_STREAM_GAP) metric_add(j->sheet, METRIC_INGEST_GAPS, 1);
     if (j->err == ERR_OK)
         metric_observe(j->sheet, HISTOGRAM_INGEST, world_monotonic_ns() - begin_ns);
@@ -85,6 +89,11 @@ static enum err read_stream(struct job *j, struct ingest_detail *d, const struct
     d->batch.journal = stream_header(j, x, "Writ-Journal", &err);
     d->batch.epoch = stream_header(j, x, "Writ-Epoch", &err);
     struct str first = stream_header(j, x, "Writ-First-Seq", &err);
+    d->batch.mac = job_copy(j, http_header_get(x, STR("writ-mac")));
+    d->batch.checkpoint.note = job_copy(j, http_header_get(x, STR("writ-checkpoint")));
+    d->batch.checkpoint.frontier = job_copy(j, http_header_get(x, STR("writ-frontier")));
+    if (!str_to_u64(http_header_get(x, STR("writ-from-seq")), &d->batch.checkpoint.from_seq))
+        d->batch.checkpoint.from_seq = 0;
     if (err == ERR_OK && !str_to_u64(first, &d->batch.first_seq))
         err = fault_set(&j->fault, ERR_BAD_HEADER, "", "Writ-First-Seq: must be a whole number");
     return err == ERR_OK ? platform_check_node(j->platform, d->batch.node, &j->fault) : err;

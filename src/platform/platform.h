@@ -61,6 +61,7 @@ struct platform {
     struct trusted_proxies proxies;
     struct tls *tls; /* NULL: neither listen.tls nor an https:// address is set */
     struct pepper pepper;
+    struct ed25519 *signer;                          /* of notes about removed records */
     struct sha256 assertion_key, csrf_key, flow_key; /* of the pepper */
     struct loop *loop;
     struct listeners listeners;
@@ -182,6 +183,8 @@ void sign_in_start_handle(void *context, struct http_exchange *x); /* sign_in.c 
 void sign_in_answer_handle(void *context, struct http_exchange *x);
 void bundle_handle(void *context, struct http_exchange *x); /* follow.c */
 void gap_accept_handle(void *context, struct http_exchange *x);
+void engine_trust_handle(void *context, struct http_exchange *x);
+void engine_trusted_handle(void *context, struct http_exchange *x);
 void stream_forget_handle(void *context, struct http_exchange *x);
 void suspension_list_handle(void *context, struct http_exchange *x); /* suspension.c */
 void engine_list_handle(void *context, struct http_exchange *x);     /* streams.c */

@@ -135,8 +135,8 @@ static void destroy(struct retention_thread *k)
 }
 
 enum err retention_thread_create(const struct config *c, struct history *history,
-                                 const struct pepper *pepper, struct retention_thread **ret,
-                                 struct fault *f)
+                                 const struct pepper *pepper, const struct ed25519 *signer,
+                                 struct retention_thread **ret, struct fault *f)
 {
     *ret = NULL;
     struct retention_thread *k = calloc(1, sizeof *k);
@@ -148,6 +148,7 @@ enum err retention_thread_create(const struct config *c, struct history *history
     enum err err = store_open(platform_store(c), true, &k->store, f);
     if (err == ERR_OK) store_share_history(k->store, history);
     if (err == ERR_OK) store_share_pepper(k->store, pepper);
+    if (err == ERR_OK) store_share_signer(k->store, signer);
     if (err != ERR_OK) {
         destroy(k);
         return err;

@@ -14,8 +14,8 @@ struct retention_thread;
 
 /* `c` and the history must outlive it. The error is the store's; *ret is NULL then. */
 enum err retention_thread_create(const struct config *c, struct history *history,
-                                 const struct pepper *pepper, struct retention_thread **ret,
-                                 struct fault *f);
+                                 const struct pepper *pepper, const struct ed25519 *signer,
+                                 struct retention_thread **ret, struct fault *f);
 /* Waits for the current step. NULL is permitted. */
 void retention_thread_destroy(struct retention_thread *k);
 

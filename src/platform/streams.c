@@ -5,9 +5,11 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "crypto/base64.h"
 #include "event/event.h"
 #include "json/json.h"
 #include "platform/platform.h"
+#include "store/engine_key.h"
 #include "store/engines.h"
 #include "store/gap.h"
 
@@ -115,6 +117,75 @@ void gap_accept_handle(void *context, struct http_exchange *x)
     struct job *j = job_create(context, x, gap_work);
     struct gap *g = job_detail(j, struct gap);
     job_send_if(j, x, read_gap(j, g, x), QUEUE_WRITER);
+}
+
+/* ---- keys of engines ---- */
+
+static void trust_work(struct job *j, struct store *s)
+{
+    const struct engine_key *k = j->detail;
+    j->err = engine_key_add(s, k, &j->actor, &j->fault);
+    if (j->err != ERR_OK) return;
+    buf_put_literal(&j->reply, "{\"journal\":");
+    json_put_string(&j->reply, k->journal);
+    buf_put_literal(&j->reply, ",\"node\":");
+    json_put_string(&j->reply, k->node);
+    buf_put_literal(&j->reply, ",\"public_key\":\"");
+    base64_put(&j->reply, str_of((const char *)k->public_key, sizeof k->public_key), 0);
+    buf_put_literal(&j->reply, "\"}");
+}
+
+static enum err read_public_key(struct job *j, const struct json *body, struct engine_key *k)
+{
+    uint8_t bytes[LIMIT_ID_CHARACTERS];
+    size_t size;
+    struct str text;
+    enum err err = read_name(j, body, "public_key", (struct str){0}, &text);
+    if (err != ERR_OK) return err;
+    if (!base64_read(text, bytes, &size) || size != sizeof k->public_key)
+        return wrong(
+            &j->fault, ERR_BAD_VALUE, "public_key",
+            "must be the base64 of 32 bytes, as engine/evidence.pub in the engine's data has it");
+    memcpy(k->public_key, bytes, sizeof k->public_key);
+    return ERR_OK;
+}
+
+static enum err read_trust(struct job *j, struct engine_key *k, const struct http_exchange *x)
+{
+    struct json *body;
+    if (!platform_is_everywhere(j->platform))
+        return fault_set(
+            &j->fault, ERR_WRONG_TENANT, "",
+            "a stream has records of all tenants: only an admin of tenant * may register its key");
+    enum err err = api_body(x, &body, &j->fault);
+    if (err == ERR_OK) err = read_name(j, body, "node", (struct str){0}, &k->node);
+    if (err == ERR_OK) err = read_name(j, body, "journal", STR("0"), &k->journal);
+    return err == ERR_OK ? read_public_key(j, body, k) : err;
+}
+
+void engine_trust_handle(void *context, struct http_exchange *x)
+{
+    struct job *j = job_create(context, x, trust_work);
+    struct engine_key *k = job_detail(j, struct engine_key);
+    job_send_if(j, x, read_trust(j, k, x), QUEUE_WRITER);
+}
+
+static void trusted_work(struct job *j, struct store *s)
+{
+    j->err = engine_key_list(s, &j->reply, &j->fault);
+    if (j->err != ERR_OK) buf_clear(&j->reply);
+}
+
+void engine_trusted_handle(void *context, struct http_exchange *x)
+{
+    struct job *j = job_create(context, x, trusted_work);
+    bool everywhere = platform_is_everywhere(context);
+    job_send_if(j, x,
+                everywhere ? ERR_OK
+                           : fault_set(&j->fault, ERR_WRONG_TENANT, "",
+                                       "streams have records of all tenants: only an admin of "
+                                       "tenant * may list their keys"),
+                QUEUE_READER);
 }
 
 /* ---- forgetting ---- */

@@ -432,6 +432,7 @@ static enum err db_thread_open(struct work *w, struct db_thread *k, struct queue
     if (err != ERR_OK) return err;
     store_share_history(k->store, &w->platform->history);
     store_share_pepper(k->store, &w->platform->pepper);
+    store_share_signer(k->store, w->platform->signer);
     thread_start(&k->thread, name, run, k);
     k->running = true;
     return ERR_OK;

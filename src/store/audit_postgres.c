@@ -151,7 +151,7 @@ static void put_record(struct buf *b, const struct audit_row *row, uint64_t id)
     copy_text(b, e->decision);
     copy_text(b, e->rule);
     copy_text(b, row->bytes);
-    copy_bigint(b, 0); /* restored */
+    copy_bigint(b, row->is_restored);
 }
 
 static enum err flush(struct audit_rows *a);
@@ -462,8 +462,9 @@ static enum err commit(void *state)
 
 static enum err adopt(void *state, uint64_t id, const struct audit_source *source)
 {
-    static const char records[] = "UPDATE records SET node = ?2, journal = ?3, seq = ?4, epoch = ?5"
-                                  " WHERE id = ?1 AND node IS NULL";
+    static const char records[] =
+        "UPDATE records SET node = ?2, journal = ?3, seq = ?4, epoch = ?5, restored = 0"
+        " WHERE id = ?1 AND node IS NULL";
     static const char ids[] =
         "UPDATE identities SET node = ?2, journal = ?3, seq = ?4 WHERE id = ?1 AND node IS NULL"
         " AND event_key = (SELECT " EVENT_KEY " FROM records WHERE id = ?1)";
@@ -544,6 +545,8 @@ const struct audit_store_ops audit_postgres_ops = {
     .by_seq = by_seq,
     .by_event = by_event,
     .adopt = adopt,
+    .displace = audit_rows_displace,
+    .displaced = audit_rows_displaced,
     .forget = audit_rows_forget,
     .quarantine = audit_rows_quarantine,
     .is_quarantined = audit_rows_is_quarantined,

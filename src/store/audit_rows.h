@@ -31,6 +31,8 @@ enum err audit_rows_by_seq(void *state, const struct audit_source *source,
                            struct audit_stored *ret);
 enum err audit_rows_by_event(void *state, const struct event *event, struct audit_stored *ret);
 enum err audit_rows_forget(void *state, uint64_t id, bool *ret);
+enum err audit_rows_displace(void *state, uint64_t id, bool *ret);
+enum err audit_rows_displaced(void *state, uint64_t id);
 enum err audit_rows_is_dropped(void *state, const struct audit_source *source, bool *ret);
 enum err audit_rows_stream_get(void *state, struct str node, struct str journal,
                                struct audit_stream *ret);

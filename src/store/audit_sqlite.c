@@ -43,8 +43,8 @@ static enum err insert(void *state, const struct audit_row *row, uint64_t *ret_i
         a->database,
         "INSERT OR ABORT INTO records (created_at, node, journal, epoch, seq, event_id, kind, "
         "tenant_id, trace_id,"
-        " timestamp, actor, user_id, action, decision, rule, event)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
+        " timestamp, actor, user_id, action, decision, rule, event, restored)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)");
     bind_u64(s, 1, row->created_at);
     bind_text(s, 2, row->source.node);
     bind_text(s, 3, row->source.journal);
@@ -61,6 +61,7 @@ static enum err insert(void *state, const struct audit_row *row, uint64_t *ret_i
     bind_text(s, 14, e->decision);
     bind_text(s, 15, e->rule);
     bind_text(s, 16, row->bytes);
+    bind_u64(s, 17, row->is_restored);
     enum err err = statement_run(s);
     if (err != ERR_OK) return err;
     *ret_id = database_last_id(a->database);
@@ -81,7 +82,7 @@ static enum err adopt(void *state, uint64_t id, const struct audit_source *sourc
     struct audit_rows *a = state;
     struct statement *s =
         database_statement(a->database, "UPDATE records SET node = ?2, journal = ?3, epoch = ?4, "
-                                        "seq = ?5 WHERE id = ?1 AND node IS NULL");
+                                        "seq = ?5, restored = 0 WHERE id = ?1 AND node IS NULL");
     bind_u64(s, 1, id);
     bind_text(s, 2, source->node);
     bind_text(s, 3, source->journal);
@@ -114,6 +115,8 @@ const struct audit_store_ops audit_sqlite_ops = {
     .by_seq = audit_rows_by_seq,
     .by_event = audit_rows_by_event,
     .adopt = adopt,
+    .displace = audit_rows_displace,
+    .displaced = audit_rows_displaced,
     .forget = audit_rows_forget,
     .quarantine = audit_rows_quarantine,
     .is_quarantined = audit_rows_is_quarantined,

@@ -25,6 +25,9 @@ struct audit_stream {
     uint64_t next_seq;
     /* Only from streams_of: a replay from next_seq on was requested; the request's number. */
     uint64_t replay;
+    /* Its records need a MAC, because one of them had one, or because it began since they have. To
+     * stream_move(): the new ones have one. */
+    bool is_authenticated;
 };
 
 struct audit_row {             /* a row to be stored */
@@ -32,6 +35,7 @@ struct audit_row {             /* a row to be stored */
     const struct event *event; /* the same, decoded */
     struct audit_source source;
     uint64_t created_at;
+    bool is_restored; /* an admin posted it as a record of writ, without its stream */
 };
 
 struct audit_stored { /* a stored row; its views are valid until the store's next call */
@@ -51,6 +55,7 @@ enum audit_reason { /* why an entry is in quarantine */
                     REASON_EPOCH,
                     REASON_POISON,
                     REASON_NODE_FULL,
+                    REASON_MAC,
                     REASON_COUNT
 };
 const char *audit_reason_name(enum audit_reason r);
@@ -100,6 +105,10 @@ struct audit_store_ops {
     /* Deletes the row if it was dropped by age and waits only for its removal (retention.h). Its
      * key is free then, and *ret is true. */
     enum err (*forget)(void *state, uint64_t id, bool *ret);
+    /* Frees the key of the row, if a person posted it: *ret is true. Insert the record with this key,
+     * then call displaced(), which deletes the row. */
+    enum err (*displace)(void *state, uint64_t id, bool *ret);
+    enum err (*displaced)(void *state, uint64_t id);
     /* Idempotent on (node, journal, seq, bytes); stores the first QUARANTINED_BYTES. The oldest are
      * removed at the commit (quarantine.h). */
     enum err (*quarantine)(void *state, const struct audit_quarantined *q);

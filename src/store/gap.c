@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "store/key_store.h"
+#include "store/removal.h"
 #include "store/store_inside.h"
 #include "store/streams.h"
 
@@ -63,6 +64,12 @@ enum err gap_accept(struct store *s, const struct gap *g, const struct actor *by
     enum err err = key_store_begin(s, by->key_id, f);
     if (err != ERR_OK) return err;
     err = move(s, g, f);
+    const struct removal lost = {.node = g->node,
+                                 .journal = g->journal,
+                                 .from_seq = g->from_seq,
+                                 .end_seq = g->next_seq - 1,
+                                 .now_ms = by->now_ms};
+    if (err == ERR_OK) err = removal_note(s, &lost, f);
     if (err == ERR_OK) err = tell(s, g, by, f);
     return store_end(s, err, f);
 }

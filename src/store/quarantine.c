@@ -10,9 +10,10 @@ enum { ROWS_AT_ONCE = 256 };
 const char *audit_reason_name(enum audit_reason r)
 {
     static const char *const names[REASON_COUNT] = {
-        [REASON_CLASH] = "clash",     [REASON_EVENT_CLASH] = "event_id clash",
-        [REASON_INVALID] = "invalid", [REASON_EPOCH] = "epoch unknown",
-        [REASON_POISON] = "poison",   [REASON_NODE_FULL] = "node full",
+        [REASON_CLASH] = "clash",         [REASON_EVENT_CLASH] = "event_id clash",
+        [REASON_INVALID] = "invalid",     [REASON_EPOCH] = "epoch unknown",
+        [REASON_POISON] = "poison",       [REASON_NODE_FULL] = "node full",
+        [REASON_MAC] = "unauthenticated",
     };
     return names[r];
 }

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "store/audit_rows.h"
 #include "store/event_key.h"
+#include "store/removal.h"
 #include "store/set_inside.h"
 
 enum {
@@ -34,7 +35,7 @@ struct found_tenant {
 struct found_stream {
     struct found_stream *next;
     struct str node, journal;
-    uint64_t before_seq;
+    uint64_t first_seq, before_seq;
 };
 
 struct drop { /* a running drop */
@@ -207,7 +208,7 @@ static enum err find_streams(struct drop *d)
 {
     struct statement *q = database_statement(
         d->store->database,
-        "SELECT node, journal, max(seq) + 1 FROM records WHERE id >= ?1 AND id < ?2"
+        "SELECT node, journal, max(seq) + 1, min(seq) FROM records WHERE id >= ?1 AND id < ?2"
         " AND node IS NOT NULL GROUP BY node, journal");
     bind_u64(q, 1, d->from_id);
     bind_u64(q, 2, d->to_id);
@@ -218,7 +219,8 @@ static enum err find_streams(struct drop *d)
         *t = (struct found_stream){.next = d->streams,
                                    .node = arena_copy(&d->arena, column_text(q, 0)),
                                    .journal = arena_copy(&d->arena, column_text(q, 1)),
-                                   .before_seq = column_u64(q, 2)};
+                                   .before_seq = column_u64(q, 2),
+                                   .first_seq = column_u64(q, 3)};
         d->streams = t;
     }
     statement_reset(q);
@@ -260,6 +262,32 @@ static enum err tell(struct drop *d, const struct found_tenant *t, uint64_t now_
                                 .count = t->rows};
     const struct actor by = {.principal = STR("platform"), .now_ms = now_ms};
     return own_event_store(d->store, &by, &e, d->fault);
+}
+
+/* The first record behind what was dropped before; else the stream's first one here. */
+static enum err first_dropped(struct drop *d, const struct found_stream *t, uint64_t *ret)
+{
+    struct statement *q = database_statement(
+        d->store->database, "SELECT before_seq FROM dropped WHERE node = ?1 AND journal = ?2");
+    bind_text(q, 1, t->node);
+    bind_text(q, 2, t->journal);
+    enum err err = statement_step(q);
+    *ret = err == ERR_OK ? column_u64(q, 0) : t->first_seq;
+    statement_reset(q);
+    return err == ERR_END ? ERR_OK : store_fault(d->store, err, d->fault);
+}
+
+/* Nothing is noted of records that came again after they had been dropped. */
+static enum err sign(struct drop *d, const struct found_stream *t, uint64_t now_ms)
+{
+    struct removal r = {.node = t->node,
+                        .journal = t->journal,
+                        .by_age = true,
+                        .end_seq = t->before_seq - 1,
+                        .now_ms = now_ms};
+    enum err err = first_dropped(d, t, &r.from_seq);
+    if (err != ERR_OK || r.from_seq > r.end_seq) return err;
+    return removal_note(d->store, &r, d->fault);
 }
 
 static enum err remember(struct drop *d, const struct found_stream *t)
@@ -304,8 +332,10 @@ static enum err drop_within(struct drop *d, const struct horizon *h, uint64_t no
 {
     enum err err = horizon_move(d, h->day);
     if (err == ERR_OK && d->rows > 0) err = rows_forget(d);
-    for (const struct found_stream *t = d->streams; t != NULL && err == ERR_OK; t = t->next)
-        err = remember(d, t);
+    for (const struct found_stream *t = d->streams; t != NULL && err == ERR_OK; t = t->next) {
+        err = sign(d, t, now_ms);
+        if (err == ERR_OK) err = remember(d, t);
+    }
     for (const struct found_tenant *t = d->tenants; t != NULL && err == ERR_OK; t = t->next)
         err = tell(d, t, now_ms);
     return err;

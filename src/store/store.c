@@ -89,6 +89,8 @@ void store_close(struct store *s)
     free(s);
 }
 
+void store_share_signer(struct store *s, const struct ed25519 *key) { s->signer = key; }
+
 struct audit_store *store_audit(struct store *s) { return &s->audit; }
 
 const char *store_log_id(const struct store *s) { return s->log_id; }

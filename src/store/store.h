@@ -42,4 +42,8 @@ struct actor {
     uint64_t now_ms;
 };
 
+struct ed25519;
+/* The platform's key, for notes about removed records (removal.h). It outlives the store. */
+void store_share_signer(struct store *s, const struct ed25519 *key);
+
 #endif

@@ -5,6 +5,7 @@
 #include "access/set_mac.h"
 #include "base/log_rate.h"
 #include "base/map.h"
+#include "evidence/run_mac.h"
 #include "base/world.h"
 #include "store/audit_rows.h"
 #include "store/database.h"
@@ -31,7 +32,11 @@ struct store {
     struct raised raised;
     struct set_keys set_keys; /* if has_set_keys (set.h) */
     bool has_set_keys;
-    struct stored_set *set; /* of this transaction; NULL: not read */
+    /* if has_set_keys: of all streams (evidence/run_mac.h); of the rows of engine_key.h */
+    struct sha256 record_key, registered_key;
+    const struct ed25519 *signer;      /* the platform's; NULL: none */
+    struct log_rate checkpoint_alarms; /* of checkpoints that are refused */
+    struct stored_set *set;            /* of this transaction; NULL: not read */
     /* Existing streams and replays plus one, as counted in this transaction; 0: not counted. */
     uint64_t streams_counted, replays_counted;
     struct map asked; /* consumer_store.c: since when this process knows of each requested replay */

@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "base/world.h"
 #include "pipeline/ingest/stream.h"
+#include "store/set.h"
 #include "store/store.h"
 
 static struct chance chance;
@@ -98,6 +99,8 @@ static uint64_t cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static const struct pepper pepper = {{1}};
+
 static void take(struct store *s, uint64_t rows, uint64_t batch_rows, struct trace_ids *traces)
 {
     struct str any[] = {STR("*")};
@@ -105,18 +108,22 @@ static void take(struct store *s, uint64_t rows, uint64_t batch_rows, struct tra
     struct buf body;
     struct ingest_result result;
     struct fault f;
+    struct sha256 of_all = pepper_derive(&pepper, STR(RUN_KEY_LABEL));
     uint64_t wall = 0, cpu = 0, bytes = 0, done = 0, told = 0, told_wall = 0;
     buf_init(&body, 1 << 20, 64 << 20);
     while (done < rows) {
         uint64_t count = rows - done < batch_rows ? rows - done : batch_rows;
         fill(&body, done, count, traces);
-        const struct ingest_batch batch = {.node = STR("node-1"),
-                                           .journal = STR("0"),
-                                           .epoch = STR("1111111111111111"),
-                                           .first_seq = done + 1,
-                                           .body = buf_view(&body),
-                                           .tenants = &all,
-                                           .now_ms = world_now_ms()};
+        struct ingest_batch batch = {.node = STR("node-1"),
+                                     .journal = STR("0"),
+                                     .epoch = STR("1111111111111111"),
+                                     .first_seq = done + 1,
+                                     .body = buf_view(&body),
+                                     .tenants = &all,
+                                     .now_ms = world_now_ms()};
+        char hex[SHA256_HEX];
+        sha256_write_hex(ingest_mac(&of_all, &batch), hex);
+        batch.mac = str_of(hex, sizeof hex);
         uint64_t begin = world_monotonic_ns(), begin_cpu = cpu_ns();
         if (ingest_stream(s, &batch, &result, &f) != ERR_OK) {
             fprintf(stderr, "%s\n", f.text);
@@ -201,6 +208,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", f.text);
         return 1;
     }
+    store_share_pepper(s, &pepper);
     take(s, rows, batch, &traces);
     ask(path, &traces);
     store_close(s);

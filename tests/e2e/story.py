@@ -148,9 +148,10 @@ def tell_policies(s):
         lost = {"node": "gone", "from_seq": 1, "next_seq": 5, "epoch": "0" * 16, "reason": "Its disk burnt."}
         with stack.at_platform("root") as root:
             assert root.post("/api/v1/audit/gaps", lost).status == 200
+            assert root.post("/api/v1/audit/engine-keys", {"node": "gone", "public_key": "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="}).status == 200
             assert root.post("/api/v1/audit/streams:forget", {"node": "gone", "journal": "0", "force": True, "reason": "It is gone."}).status == 200
     stack.wait_followed()
-    s.kinds["audit.gap"] = s.kinds["audit.forgotten"] = 1
+    s.kinds["audit.gap"] = s.kinds["audit.forgotten"] = s.kinds["engine.trusted"] = 1
     s.kinds.update({"policy.put": 4, "policy.rolled_back": 1, "policy.deleted": 1, "key.revoked": 1})
 
 

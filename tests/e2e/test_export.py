@@ -46,7 +46,7 @@ class Trail:
         post(stack, [self.event(n) for n in range(MANY)], name)
 
     def event(self, n, **more):
-        return {"event_id": f"{self.name}.{n}", "kind": "decision", "tenant_id": self.name, "timestamp": MADE, "actor": f"bot-{n % 7}",
+        return {"event_id": f"{self.name}.{n}", "kind": "external.decision", "tenant_id": self.name, "timestamp": MADE, "actor": f"bot-{n % 7}",
                 "action": "get_x", "decision": "allow" if n % 3 else "deny", "reason": "r" * (n % 50), **more}
 
     def command(self, *words):
@@ -125,18 +125,18 @@ def test_an_engines_events_leave_with_the_bytes_of_the_journal(tenant, tmp_path)
 
 
 def test_an_event_that_was_posted_over_several_lines_is_one_line(tenant):
-    event = {"event_id": f"pretty.{tenant.name}", "kind": "decision", "tenant_id": tenant.name, "timestamp": MADE, "reason": "a\nb"}
+    event = {"event_id": f"pretty.{tenant.name}", "kind": "external.decision", "tenant_id": tenant.name, "timestamp": MADE, "reason": "a\nb"}
     with tenant.stack.at_platform("engine") as wire:
         assert wire.post(f"/api/v1/audit/ingest?tenant_id={tenant.name}", json.dumps(event, indent=2)).status == 201
-    done = tenant.stack.cli("audit", "export", "--platform", tenant.stack.platform.url, "--kind", "decision", key=tenant.auditor)
+    done = tenant.stack.cli("audit", "export", "--platform", tenant.stack.platform.url, "--kind", "external.decision", key=tenant.auditor)
     assert len(done.stdout.splitlines()) == 1 and json.loads(done.stdout) == event
 
 
 def test_events_whose_values_are_very_many_and_small_do_not_stop_it(tenant):
     args = {"list": [0] * 19000}
-    post(tenant.stack, [{"event_id": f"small.{tenant.name}.{n}", "kind": "decision", "tenant_id": tenant.name, "timestamp": MADE, "args": args}
+    post(tenant.stack, [{"event_id": f"small.{tenant.name}.{n}", "kind": "external.decision", "tenant_id": tenant.name, "timestamp": MADE, "args": args}
                         for n in range(60)], tenant.name)
-    done = tenant.stack.cli("audit", "export", "--platform", tenant.stack.platform.url, "--kind", "decision", key=tenant.auditor)
+    done = tenant.stack.cli("audit", "export", "--platform", tenant.stack.platform.url, "--kind", "external.decision", key=tenant.auditor)
     assert len(done.stdout.splitlines()) == 60
 
 
@@ -150,12 +150,12 @@ def unguarded(cell):
 
 
 def test_a_csv_gives_back_each_member_and_nothing_in_it_is_a_formula(tenant):
-    events = [{"event_id": f"nasty.{tenant.name}.{n}", "kind": "decision", "tenant_id": tenant.name, "timestamp": MADE, "reason": text,
+    events = [{"event_id": f"nasty.{tenant.name}.{n}", "kind": "external.decision", "tenant_id": tenant.name, "timestamp": MADE, "reason": text,
                "args": {"t": text}, "confidence": 0.25, "policy_version": 3} for n, text in enumerate(NASTY)]
     post(tenant.stack, events, tenant.name)
 
     def export(*words):
-        words = ("audit", "export", "--format", "csv", "--kind", "decision", "--platform", tenant.stack.platform.url, *words)
+        words = ("audit", "export", "--format", "csv", "--kind", "external.decision", "--platform", tenant.stack.platform.url, *words)
         return subprocess.run([str(BIN / "writ"), *words], env={"WRIT_KEY": tenant.auditor}, capture_output=True, check=True).stdout.decode()
 
     text = export()

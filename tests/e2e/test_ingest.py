@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import run_mac
 from harness import eventually
 from test_contract import refused
 
@@ -28,6 +29,10 @@ def ndjson(events):
     return "".join((e if isinstance(e, str) else json.dumps(e)) + "\n" for e in events)
 
 
+def pepper_of(stack):
+    return (stack.data / "pepper").read_text()
+
+
 class Stream:
     """An engine's side of one stream, made up."""
 
@@ -39,10 +44,10 @@ class Stream:
         return event(kind="engine.started", tenant_id="default", previous=previous or {"epoch": "", "seq": 0})
 
     def post(self, events, first=None, epoch=None, key="engine"):
+        body = ndjson(events)
         with self.stack.at_platform(key) as wire:
-            return wire.post(INGEST, ndjson(events), headers={
-                "Content-Type": "application/x-ndjson", "Writ-Node": self.node, "Writ-Journal": "0",
-                "Writ-Epoch": epoch or self.epoch, "Writ-First-Seq": str(first if first is not None else self.next)})
+            return wire.post(INGEST, body, headers=run_mac.headers(
+                pepper_of(self.stack), self.node, epoch or self.epoch, first if first is not None else self.next, body))
 
     def position(self):
         with self.stack.at_platform("engine") as wire:
@@ -62,9 +67,9 @@ def test_invented_journals_leave_an_engine_its_position_and_can_be_forgotten(sta
     assert own.post([own.started()]).status == 201
     with stack.at_platform("engine") as wire:
         def begin(journal):
-            return wire.post(INGEST, ndjson([own.started()]), headers={
-                "Content-Type": "application/x-ndjson", "Writ-Node": own.node, "Writ-Journal": journal,
-                "Writ-Epoch": os.urandom(8).hex(), "Writ-First-Seq": "1"})
+            body = ndjson([own.started()])
+            return wire.post(INGEST, body, headers=run_mac.headers(
+                pepper_of(stack), own.node, os.urandom(8).hex(), 1, body, journal))
         journals = [f"{n:03}" + "\\" * 253 for n in range(63)]
         assert [begin(journal).status for journal in journals] == [201] * 63
         refused(begin("one-more"), 409, "node_full")
@@ -303,7 +308,7 @@ def test_a_trace_of_many_events_says_that_it_is_not_all_and_goes_on(stack):
         assert first["count"] == 500 and rest["next_cursor"] == 0
         assert "next_cursor" not in wire.get(f"/api/v1/audit/trace/{os.urandom(16).hex()}").json
     shown = stack.cli("audit", "trace", trace, "--platform", stack.platform.url, key=stack.keys["auditor"]).stdout
-    assert [line.split()[2] for line in shown.splitlines() if " decision " in line] == [e["action"] for e in many]
+    assert [line.split()[2] for line in shown.splitlines() if "external.decision" in line] == [e["action"] for e in many]
 
 
 def test_a_trace_of_large_events_is_not_larger_than_a_client_takes(stack):

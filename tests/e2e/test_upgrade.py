@@ -7,6 +7,7 @@ import struct
 
 import canonical
 import harness
+import run_mac
 from conftest import BASE_POLICY
 from survivors import AGENT
 
@@ -178,12 +179,12 @@ def test_what_a_newer_engine_records_is_kept_there_until_its_platform_is_upgrade
     stack = started(fresh)
     started_event = {"event_id": "evt_1", "kind": "engine.started", "tenant_id": "default", "timestamp": "2026-11-20T09:30:00.123Z"}
     known = {"event_id": "evt_2", "kind": "decision", "tenant_id": "default", "timestamp": "2026-11-20T09:30:00.123Z", "trace_id": "known"}
-    headers = {"Writ-Node": "newer", "Writ-Journal": "0", "Writ-Epoch": "0123456789abcdef", "Writ-First-Seq": "1",
-               "Content-Type": "application/x-ndjson"}
 
     def send(*events):
+        body = "".join(json.dumps(event) + "\n" for event in events)
+        headers = run_mac.headers((stack.data / "pepper").read_text(), "newer", "0123456789abcdef", 1, body)
         with stack.at_platform("engine") as wire:
-            return wire.post("/api/v1/audit/ingest", "".join(json.dumps(event) + "\n" for event in events), headers=headers)
+            return wire.post("/api/v1/audit/ingest", body, headers=headers)
     reply = send(started_event, known, {**known, "event_id": "evt_3", "surprise": 1})
     assert reply.status == 409 and reply.json["code"] == "newer_record" and "record 3 has a member" in reply.json["error"], reply
     with stack.at_platform("engine") as wire:

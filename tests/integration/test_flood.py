@@ -10,6 +10,7 @@ import random
 import threading
 import time
 
+import run_mac
 from fleet import BUILD, LONG, eventually
 from harness import PATIENCE
 from test_ingest import INGEST, event
@@ -34,8 +35,8 @@ def large(size):
 class Flooder:
     """One connection's worth of everything that an ingest key can send."""
 
-    def __init__(self, address, key, seed):
-        self.address, self.key, self.chance = address, key, random.Random(seed)
+    def __init__(self, address, key, seed, pepper):
+        self.address, self.key, self.pepper, self.chance = address, key, pepper, random.Random(seed)
         self.node, self.epoch, self.next, self.answers = f"mallory-{seed}", os.urandom(8).hex(), 1, {}
         # what costs time to make is made once
         self.newlines = b"\n" * BODY
@@ -44,9 +45,8 @@ class Flooder:
         self.numbers = 0
 
     def send(self, wire, kind, body, first=None, node=None, journal="0", epoch=None):
-        reply = wire.post(INGEST, body, headers={
-            "Content-Type": "application/x-ndjson", "Writ-Node": node or self.node, "Writ-Journal": journal,
-            "Writ-Epoch": epoch or self.epoch, "Writ-First-Seq": str(self.next if first is None else first)})
+        reply = wire.post(INGEST, body, headers=run_mac.headers(
+            self.pepper, node or self.node, epoch or self.epoch, self.next if first is None else first, body, journal))
         name = f"{kind} {reply.status}"
         self.answers[name] = self.answers.get(name, 0) + 1
         if reply.status == 201 and (node or self.node) == self.node and journal == "0":
@@ -126,15 +126,14 @@ def change_keys(stack, until, times):
 
 def store_records(stack, until, times):
     """As another engine does: a batch each 50 ms, sent again where it was not taken."""
-    epoch, first = os.urandom(8).hex(), 1
+    epoch, first, pepper = os.urandom(8).hex(), 1, (stack.data / "pepper").read_text()
     with stack.at_platform("other") as wire:
         batch = [event(kind="engine.started", previous={"epoch": "", "seq": 0})]
         while time.monotonic() < until:
             def until_stored():
                 while True:
-                    reply = wire.post(INGEST, lines_of(batch), headers={
-                        "Content-Type": "application/x-ndjson", "Writ-Node": VICTIM, "Writ-Journal": "0",
-                        "Writ-Epoch": epoch, "Writ-First-Seq": str(first)})
+                    body = lines_of(batch)
+                    reply = wire.post(INGEST, body, headers=run_mac.headers(pepper, VICTIM, epoch, first, body))
                     if reply.status == 201:
                         return reply
                     assert reply.status == 503, reply
@@ -157,7 +156,7 @@ def flood(fleet, broker=None):
     stack.keys["other"] = stack.key("other", ["ingest"], tenant="*", nodes=[VICTIM], tenants=["*"])
     made, ended, stored = Times("keys made"), Times("keys revoked"), Times("another engine's batches stored")
     stopping, answers = multiprocessing.Event(), multiprocessing.Queue()
-    flooders = [multiprocessing.Process(target=Flooder(stack.platform.address, stack.keys["mallory"], n).run, args=(stopping, answers))
+    flooders = [multiprocessing.Process(target=Flooder(stack.platform.address, stack.keys["mallory"], n, (stack.data / "pepper").read_text()).run, args=(stopping, answers))
                 for n in range(FLOODERS)]
     until = time.monotonic() + 1 + SECONDS
     failures = []
@@ -228,9 +227,9 @@ def test_an_engine_whose_name_is_full_says_so_and_goes_on_once_a_stream_is_forgo
     stack.platform.start()
     with stack.at_platform("engine") as wire:
         for n in range(64):
-            reply = wire.post(INGEST, lines_of([event(kind="engine.started", previous={"epoch": "", "seq": 0})]), headers={
-                "Content-Type": "application/x-ndjson", "Writ-Node": ENGINE, "Writ-Journal": f"invented-{n}",
-                "Writ-Epoch": os.urandom(8).hex(), "Writ-First-Seq": "1"})
+            body = lines_of([event(kind="engine.started", previous={"epoch": "", "seq": 0})])
+            reply = wire.post(INGEST, body, headers=run_mac.headers(
+                (stack.data / "pepper").read_text(), ENGINE, os.urandom(8).hex(), 1, body, f"invented-{n}"))
             assert reply.status == 201, reply
     stack.engine.start()
 

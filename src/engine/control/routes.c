@@ -238,6 +238,8 @@ const struct http_route engine_routes[] = {
     FORWARD(HTTP_GET, "/api/v1/engines", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/suspensions", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_POST, "/api/v1/audit/gaps", HTTP_BODY_JSON, 0),
+    FORWARD(HTTP_GET, "/api/v1/audit/engine-keys", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/audit/engine-keys", HTTP_BODY_JSON, 0),
     FORWARD(HTTP_POST, "/api/v1/audit/streams:forget", HTTP_BODY_JSON, 0),
     FORWARD_LARGE(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES,
                   ingest_roles),

@@ -19,7 +19,9 @@
 #include <sqlite3.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/world.h"
+#include "pipeline/ingest/consume.h"
 #include "pipeline/ingest/post.h"
 #include "store/store.h"
 #include "store/set.h"
@@ -253,6 +255,39 @@ static inline void fill_batch(struct rig *r, const char *previous, unsigned firs
     }
 }
 
+/* Fills in the MAC, which stays valid until the next call. */
+static inline void rig_sign(struct ingest_batch *b)
+{
+    static char hex[SHA256_HEX];
+    struct sha256 of_all = pepper_derive(&rig_pepper, STR(RUN_KEY_LABEL));
+    size_t lines = 0;
+    for (size_t i = 0; i < b->body.size; i++) lines += b->body.bytes[i] == '\n';
+    if (b->epoch.size != RUN_EPOCH_BYTES || lines > LIMIT_INGEST_LINES) return;
+    sha256_write_hex(ingest_mac(&of_all, b), hex);
+    b->mac = str_of(hex, sizeof hex);
+}
+
+/* As an engine sends it. */
+static inline enum err rig_ingest(struct rig *r, const struct ingest_batch *unsigned_batch)
+{
+    struct ingest_batch b = *unsigned_batch;
+    rig_sign(&b);
+    return ingest_stream(r->store, &b, &r->result, &r->fault);
+}
+
+/* As an engine signs a message: it is a run of its own. `hex` is the message's from then on. */
+static inline void rig_sign_message(struct message *m, char hex[SHA256_HEX])
+{
+    struct sha256 of_all = pepper_derive(&rig_pepper, STR(RUN_KEY_LABEL));
+    struct ingest_batch b = {.node = m->headers.node,
+                             .journal = m->headers.journal,
+                             .epoch = m->headers.epoch,
+                             .body = m->value};
+    if (!str_to_u64(m->headers.seq, &b.first_seq) || b.epoch.size != RUN_EPOCH_BYTES) return;
+    sha256_write_hex(ingest_mac(&of_all, &b), hex);
+    m->headers.mac = str_of(hex, SHA256_HEX);
+}
+
 static inline enum err send_from(struct rig *r, const char *node, const char *epoch,
                                  uint64_t first_seq)
 {
@@ -265,7 +300,7 @@ static inline enum err send_from(struct rig *r, const char *node, const char *ep
                                        .now_ms = world_now_ms(),
                                        .holds_newer = true};
     r->fault.text[0] = '\0';
-    return ingest_stream(r->store, &batch, &r->result, &r->fault);
+    return rig_ingest(r, &batch);
 }
 
 static inline enum err send(struct rig *r, const char *epoch, uint64_t first_seq)

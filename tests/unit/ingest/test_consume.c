@@ -18,7 +18,7 @@ struct fake { /* a topic with one partition; all under `lock` */
     bool stalls;        /* it is read, and nothing comes */
     bool started, owes; /* a message about the partition */
     struct message owed;
-    char lines[RECORDS_MAX][512], numbers[RECORDS_MAX][24];
+    char lines[RECORDS_MAX][512], numbers[RECORDS_MAX][24], macs[RECORDS_MAX][SHA256_HEX];
     const char *epoch;
     unsigned starts, stops;
     struct rig *behind; /* the offset moves once, and the consumer does not hear of it */
@@ -74,14 +74,16 @@ static size_t fake_take(void *state, uint32_t ms, struct message *to, size_t max
     k->owes = false;
     if (k->again) k->at -= 5;
     k->again = false;
-    for (; reads && k->at < k->end && count < max && count < 10; k->at++)
-        to[count++] = (struct message){.offset = k->at,
-                                       .value = str_from(k->lines[k->at]),
-                                       .headers = {.node = STR("node-1"),
-                                                   .journal = STR("0"),
-                                                   .epoch = STR(EPOCH_1),
-                                                   .seq = str_from(k->numbers[k->at]),
-                                                   .schema = STR("writ.audit/1")}};
+    for (; reads && k->at < k->end && count < max && count < 10; k->at++) {
+        to[count] = (struct message){.offset = k->at,
+                                     .value = str_from(k->lines[k->at]),
+                                     .headers = {.node = STR("node-1"),
+                                                 .journal = STR("0"),
+                                                 .epoch = STR(EPOCH_1),
+                                                 .seq = str_from(k->numbers[k->at]),
+                                                 .schema = STR("writ.audit/1")}};
+        rig_sign_message(&to[count++], k->macs[k->at]);
+    }
     pthread_mutex_unlock(&k->lock);
     if (count == 0) sched_yield();
     return count;
@@ -145,7 +147,7 @@ static struct consumer *begin(struct rig *r, struct fake *k)
 {
     struct consumer *c;
     const struct consumer_options o = {
-        .store = r->path, .topic = "t", .source = &k->door, .again_ms = 50};
+        .store = r->path, .topic = "t", .pepper = &rig_pepper, .source = &k->door, .again_ms = 50};
     if (consumer_start(&o, &c, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
     return c;
 }

@@ -18,7 +18,7 @@ struct scene {
     struct message_intake intake;
     struct lease lease;
     struct message messages[MESSAGES_MAX];
-    char numbers[MESSAGES_MAX][24];
+    char numbers[MESSAGES_MAX][24], macs[MESSAGES_MAX][SHA256_HEX];
     size_t count;
     uint64_t next_offset; /* of partition 0 */
     uint32_t lost;        /* the partition that the last store() told of; 99: none */
@@ -65,6 +65,7 @@ static struct message *add(struct scene *s, const char *node, const char *epoch,
                                       .epoch = str_from(epoch),
                                       .seq = str_from(s->numbers[s->count]),
                                       .schema = STR("writ.audit/1")}};
+    rig_sign_message(m, s->macs[s->count]);
     s->count++;
     return m;
 }
@@ -212,6 +213,7 @@ static void what_does_not_follow_ends_the_run(void **state)
         if (i == OTHER_NODE) fourth->node = STR("other");
         if (i == OTHER_JOURNAL) fourth->journal = STR("1");
         if (i == OTHER_EPOCH) fourth->epoch = STR(EPOCH_2);
+        rig_sign_message(&s.messages[3], s.macs[3]);
         assert_int_equal(store(&s), ERR_OK);
         snprintf(sql, sizeof sql,
                  "SELECT next_seq FROM streams WHERE node = '%s' AND journal = '0'", node);

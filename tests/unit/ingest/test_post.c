@@ -224,13 +224,12 @@ static void what_writ_itself_records_is_posted_to_restore_it_only(void **state)
     static const char *const kinds[] = {"policy.put", "key.created", "audit.dropped",
                                         "engine.started"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        char body[256];
+        char body[384];
         snprintf(
             body, sizeof body,
-            "[" EVENT(
-                "a",
-                "") ",{\"event_id\":\"e%zu\",\"kind\":\"%s\",\"tenant_id\":\"t\",\"timestamp\":"
-                    "\"2026-11-20T09:30:00.123Z\",\"count\":1}]",
+            "[{\"event_id\":\"a\",\"kind\":\"external.decision\",\"tenant_id\":\"t\",\"timestamp\":"
+            "\"2026-11-20T09:30:00.123Z\"},{\"event_id\":\"e%zu\",\"kind\":\"%s\",\"tenant_id\":"
+            "\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"count\":1}]",
             i, kinds[i]);
         struct ingest_post p = {.body = str_from(body), .tenants = &rig_all, .now_ms = 1};
         assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault),

@@ -23,7 +23,7 @@ static void store_day(struct rig *r, uint64_t day, unsigned first, unsigned coun
                                        .tenants = &rig_all,
                                        .now_ms = day * DAY + 1000};
     assert_int_equal(retention_roll(r->store, KEEP, day * DAY, &r->fault), ERR_OK);
-    assert_int_equal(ingest_stream(r->store, &batch, &r->result, &r->fault), ERR_OK);
+    assert_int_equal(rig_ingest(r, &batch), ERR_OK);
     assert_int_equal(r->result.accepted, count);
 }
 
@@ -471,7 +471,8 @@ static void what_one_tenant_lost_by_age_is_not_anothers(void **state)
             assert_int_equal(r->result.duplicates, list[i].is_kept || again);
         }
     }
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'decision'"), 4);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'external.decision'"),
+                     4);
     if (rig_is_postgres)
         assert_int_equal(
             rig_number(r,

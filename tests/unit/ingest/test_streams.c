@@ -21,7 +21,7 @@ static enum err begin_stream(struct rig *r, const char *node, const char *journa
                                        .tenants = &rig_all,
                                        .now_ms = world_now_ms()};
     r->fault = (struct fault){0};
-    return ingest_stream(r->store, &batch, &r->result, &r->fault);
+    return rig_ingest(r, &batch);
 }
 
 /* As many under one name as there may be. */
@@ -260,12 +260,14 @@ static void a_stream_too_many_in_the_topic_is_put_aside(void **state)
     buf_init(&intake.run, 1 << 12, 32 << 20);
     buf_clear(&r->body);
     put_started(&r->body, 5000000, NOTHING_BEFORE);
-    const struct message message = {.value = buf_view(&r->body),
-                                    .headers = {.node = STR("node-1"),
-                                                .journal = STR("too many"),
-                                                .epoch = STR(EPOCH_1),
-                                                .seq = STR("1"),
-                                                .schema = STR("writ.audit/1")}};
+    char mac[SHA256_HEX];
+    struct message message = {.value = buf_view(&r->body),
+                              .headers = {.node = STR("node-1"),
+                                          .journal = STR("too many"),
+                                          .epoch = STR(EPOCH_1),
+                                          .seq = STR("1"),
+                                          .schema = STR("writ.audit/1")}};
+    rig_sign_message(&message, mac);
     const struct offset_move move = {.from = 0, .to = 1};
     const struct message_batch batch = {&message, 1, &move, 1};
     assert_int_equal(message_intake_store(&intake, &batch, world_now_ms(), &lost, &r->fault),

@@ -162,9 +162,10 @@ static inline int rig_tear_down(void **state)
 {
     struct rig *r = *state;
     rig_stop(r);
-    static const char *const files[] = {"platform.db", "platform.db-wal", "platform.db-shm",
-                                        "pepper"};
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const files[] = {"platform.db",           "platform.db-wal",
+                                        "platform.db-shm",       "pepper",
+                                        "platform-evidence.key", "platform-evidence.pub"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", r->folder, files[i]);
         unlink(path);

@@ -1,6 +1,8 @@
 /* Ingest, positions and audit queries over real sockets. */
 #include "rig.h"
 
+#include "pipeline/ingest/stream.h"
+
 #define INGEST "/api/v1/audit/ingest"
 #define EPOCH "1111111111111111"
 
@@ -30,9 +32,18 @@ static struct str first_batch(struct rig *r, unsigned count)
 static int stream_as(struct rig *r, const char *key, const char *node, const char *first,
                      struct str body)
 {
-    const struct extra headers = {{"Writ-Node", "Writ-Journal", "Writ-Epoch", "Writ-First-Seq"},
-                                  {node, "0", EPOCH, first},
-                                  "application/x-ndjson"};
+    struct pepper pepper;
+    char mac[SHA256_HEX + 1] = {0};
+    struct ingest_batch batch = {
+        .node = str_from(node), .journal = STR("0"), .epoch = STR(EPOCH), .body = body};
+    (void)str_to_u64(str_from(first), &batch.first_seq);
+    assert_int_equal(pepper_read(r->pepper, &pepper, &r->fault), ERR_OK);
+    struct sha256 of_all = pepper_derive(&pepper, STR(RUN_KEY_LABEL));
+    sha256_write_hex(ingest_mac(&of_all, &batch), mac);
+    const struct extra headers = {
+        {"Writ-Node", "Writ-Journal", "Writ-Epoch", "Writ-First-Seq", "Writ-Mac"},
+        {node, "0", EPOCH, first, mac},
+        "application/x-ndjson"};
     return call_with(r, key, "POST", INGEST, body, &headers);
 }
 
@@ -223,7 +234,7 @@ static void an_exact_event_stands_apart_as_it_was_stored(void **state)
 {
     struct rig *r = *state;
     static const char stored[] =
-        "{ \"reason\":\"\", \"latency_ms\":0, \"trace_id\":\"blank\",\"event_id\":\"e1\",\"kind\":\"auth.failed\","
+        "{ \"reason\":\"\", \"latency_ms\":0, \"trace_id\":\"blank\",\"event_id\":\"e1\",\"kind\":\"external.auth.failed\","
         "\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}";
     send_json(r, ENGINE, "POST", INGEST, stored);
     assert_status(r, 201);
@@ -258,9 +269,9 @@ static void a_page_also_ends_where_it_is_large(void **state)
     uint64_t cursor = 0, seen = 0;
     unsigned pages = 0;
     do {
-        struct str target =
-            arena_printf(&r->arena, "/api/v1/audit?order=asc&kind=decision&limit=500&cursor=%llu",
-                         (unsigned long long)cursor);
+        struct str target = arena_printf(
+            &r->arena, "/api/v1/audit?order=asc&kind=external.decision&limit=500&cursor=%llu",
+            (unsigned long long)cursor);
         get(r, AUDITOR, target.bytes);
         assert_status(r, 200);
         assert_true(r->body.size < (8 << 20) + 2 * FILL);
@@ -289,7 +300,8 @@ static void every_parameter_narrows(void **state)
         {"decision=human_review", 0},
         {"trace_id=trace-3", 1},
         {"kind=engine.started", 1},
-        {"kind=decision", 6},
+        {"kind=decision", 5},
+        {"kind=external.decision", 1},
         {"rule=allow:r", 5},
         {"rule=allow:s", 0},
         {"user_id=u", 0},

@@ -12,6 +12,8 @@
 
 #define KEY "wk_0000000000000000000000000_secret"
 
+static const struct sha256 record_key = {{1}};
+
 struct wire {
     struct peer *peer;
     struct transport *transport;
@@ -32,9 +34,9 @@ static struct wire wire_create(void)
     struct fault f;
     snprintf(w.key_file, sizeof w.key_file, "%s/key", w.peer->folder);
     write_key(&w, KEY "\n");
-    assert_int_equal(
-        transport_http_create(w.peer->address, NULL, w.key_file, "node 1", &w.transport, &f),
-        ERR_OK);
+    assert_int_equal(transport_http_create(w.peer->address, NULL, w.key_file, "node 1", &record_key,
+                                           &w.transport, &f),
+                     ERR_OK);
     return w;
 }
 
@@ -51,7 +53,9 @@ static enum err find(struct wire *w, struct stream_report *ret, struct fault *f)
     return w->transport->find(w->transport->state, ret, f);
 }
 
-static const struct batch two_records = {.first_seq = 41,
+static const struct sha256 two_leaves[2] = {{{2}}, {{3}}};
+static const struct batch two_records = {.leaves = two_leaves,
+                                         .first_seq = 41,
                                          .count = 2,
                                          .epoch = "0123456789abcdef",
                                          .lines = {"{\"a\":1}\n{\"b\":2}\n", 16}};
@@ -231,6 +235,7 @@ static void a_batch_says_whose_records_it_has(void **state)
                                         "Writ-Journal: 0\r\n",
                                         "Writ-Epoch: 0123456789abcdef\r\n",
                                         "Writ-First-Seq: 41\r\n",
+                                        "Writ-Mac: ",
                                         "\r\n\r\n{\"a\":1}\n{\"b\":2}\n"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) assert_has(request, parts[i]);
     wire_destroy(&w);
@@ -292,15 +297,18 @@ static void a_key_file_that_holds_no_key_is_refused_by_name(void **state)
     static const char *const wrong[] = {"", "\n", "two words\n", "a\nb\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         write_key(&w, wrong[i]);
-        assert_int_equal(transport_http_create(w.peer->address, NULL, w.key_file, "n", &t, &f),
-                         ERR_BAD_VALUE);
+        assert_int_equal(
+            transport_http_create(w.peer->address, NULL, w.key_file, "n", &record_key, &t, &f),
+            ERR_BAD_VALUE);
         assert_has(f.text, "platform.key_file");
     }
-    assert_int_equal(transport_http_create(w.peer->address, NULL, "/nowhere/key", "n", &t, &f),
-                     ERR_NOT_FOUND);
+    assert_int_equal(
+        transport_http_create(w.peer->address, NULL, "/nowhere/key", "n", &record_key, &t, &f),
+        ERR_NOT_FOUND);
     assert_has(f.text, "/nowhere/key");
     write_key(&w, KEY);
-    assert_int_not_equal(transport_http_create("ftp://x", NULL, w.key_file, "n", &t, &f), ERR_OK);
+    assert_int_not_equal(
+        transport_http_create("ftp://x", NULL, w.key_file, "n", &record_key, &t, &f), ERR_OK);
     wire_destroy(&w);
 }
 

@@ -49,7 +49,8 @@ static void stage_up(struct stage *s)
                                     .partitions = 1,
                                     .compression = "none"};
     struct fault f = {0};
-    if (transport_kafka_create(&options, "node-1", &s->positions, &s->door, &f) != ERR_OK)
+    if (transport_kafka_create(&options, "node-1", &(struct sha256){{1}}, &s->positions, &s->door,
+                               &f) != ERR_OK)
         fail_msg("%s", f.text);
 }
 
@@ -66,8 +67,12 @@ static void send_record(struct stage *s, uint64_t seq)
     snprintf(line, sizeof line,
              "{\"event_id\":\"evt_%llu\",\"kind\":\"decision\",\"tenant_id\":\"default\"}\n",
              (unsigned long long)seq);
-    struct batch b = {
-        .first_seq = seq, .count = 1, .epoch = "0123456789abcdef", .lines = str_from(line)};
+    struct sha256 leaf = {{2}};
+    struct batch b = {.leaves = &leaf,
+                      .first_seq = seq,
+                      .count = 1,
+                      .epoch = "0123456789abcdef",
+                      .lines = str_from(line)};
     struct send_answer a;
     struct fault f = {0};
     assert_int_equal(s->door->send(s->door->state, &b, &a, &f), SENT_QUEUED);

@@ -1,0 +1,151 @@
+"""Evidence: what a stolen ingest key can do to the trail, and the checkpoints of a stream, computed apart from the code
+(schemas/evidence.md)."""
+
+import base64
+import hashlib
+import sqlite3
+import struct
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+import run_mac
+from conftest import BASE_POLICY
+from test_contract import refused
+from test_ingest import INGEST, event, ndjson
+
+AGENT = "/v1/agent/authorize"
+
+
+def decide(stack, count=1):
+    with stack.at_engine() as wire:
+        for n in range(count):
+            assert wire.post(AGENT, {"action": f"get_{n}"}).status == 200
+
+
+def rows(stack, sql, *parameters):
+    with sqlite3.connect(f"file:{stack.data / 'platform.db'}?mode=ro", uri=True) as store:
+        return store.execute(sql, parameters).fetchall()
+
+
+# ---- RFC 6962, written a second time ----
+
+def node(left, right):
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def grow(roots, leaf):
+    """`roots`: [(leaves, root)], the largest subtree first."""
+    roots = [*roots, (1, leaf)]
+    while len(roots) > 1 and roots[-1][0] == roots[-2][0]:
+        (size, left), (_, right) = roots[-2:]
+        roots[-2:] = [(2 * size, node(left, right))]
+    return roots
+
+
+def root_of(roots):
+    found = roots[-1][1]
+    for _, left in reversed(roots[:-1]):
+        found = node(left, found)
+    return found
+
+
+def read_frontier(text):
+    data = base64.b64decode(text)
+    size, = struct.unpack("<Q", data[:8])
+    bits = [1 << n for n in reversed(range(64)) if size >> n & 1]
+    assert len(data) == 8 + 32 * len(bits)
+    return [(bit, data[8 + 32 * n:40 + 32 * n]) for n, bit in enumerate(bits)]
+
+
+def key_id(name, public):
+    return hashlib.sha256(name.encode() + b"\n\1" + public).digest()[:4]
+
+
+def check_note(note, name, public):
+    """Returns the lines of its text."""
+    text, _, signatures = note.rpartition("\n\n")
+    text += "\n"
+    dash, signer, digits = signatures.removesuffix("\n").split(" ")
+    signature = base64.b64decode(digits)
+    assert (dash, signer, signature[:4]) == ("\N{EM DASH}", name, key_id(name, public)), note
+    Ed25519PublicKey.from_public_bytes(public).verify(signature[4:], text.encode())
+    return text.removesuffix("\n").split("\n")
+
+
+def check_stream(stack):
+    """Each checkpoint is signed by the engine's key, and its root is that of the stored rows. Returns the end of the last one."""
+    public = base64.b64decode((stack.engine_data / "engine/evidence.pub").read_text())
+    (name,), = rows(stack, "SELECT DISTINCT node FROM streams")
+    records = dict(rows(stack, "SELECT seq, event FROM records WHERE node = ?", name))
+    end, trees = 0, set()
+    for base, end, from_seq, frontier, note in rows(stack, "SELECT base, end_seq, from_seq, frontier, note FROM checkpoints ORDER BY end_seq"):
+        lines = check_note(note, f"writ/{name}/0/{base}", public)
+        roots = read_frontier(frontier)
+        assert sum(size for size, _ in roots) == from_seq - base
+        for seq in range(from_seq, end + 1):
+            roots = grow(roots, run_mac.leaf(records[seq].encode()))
+        assert lines == [f"writ/{name}/0/{base}", str(end - base + 1), base64.b64encode(root_of(roots)).decode()], (base, end)
+        # and from the tree's beginning
+        whole = []
+        for seq in range(base, end + 1):
+            whole = grow(whole, run_mac.leaf(records[seq].encode()))
+        assert whole == roots, (base, end)
+        trees.add(base)
+    assert end == max(records) and trees == {1}, (end, max(records), trees)
+    return end
+
+
+def test_checkpoints_cover_each_record_over_crashes_and_restarts(fresh):
+    stack = fresh()
+    stack.start()
+    stack.policy("base", BASE_POLICY)
+    assert (stack.engine_data / "engine/evidence.key").stat().st_mode & 0o777 == 0o600
+    decide(stack, 5)
+    for crash in (stack.engine.kill, stack.platform.kill, stack.engine.stop):
+        decide(stack, 5)
+        crash()
+        for program in (stack.platform, stack.engine):
+            if program.process is None:
+                program.start()
+        stack.engine.wait_ready()
+        decide(stack, 5)
+    stack.engine.stop()
+    assert check_stream(stack) > 40
+    stack.platform.stop()
+
+
+def test_a_stolen_ingest_key_stores_nothing_forged(fresh):
+    stack = fresh()
+    stack.start()
+    stack.policy("base", BASE_POLICY)
+    pepper = (stack.data / "pepper").read_text()
+    public = (stack.engine_data / "engine/evidence.pub").read_text().strip()
+    decide(stack, 3)
+    stack.engine.stop()
+    (name, epoch, after), = rows(stack, "SELECT node, epoch, next_seq FROM streams")
+    before = rows(stack, "SELECT count(*) FROM records")
+    body = ndjson([event(kind="review.approved")])
+    headers = run_mac.headers(pepper, name, epoch, after, body)
+    with stack.at_platform("engine") as wire:
+        for wrong in ({**headers, "Writ-Mac": None}, {**headers, "Writ-Mac": "0" * 64},
+                      {**headers, "Writ-First-Seq": str(after + 1)},
+                      {**headers, "Writ-Node": "invented", "Writ-First-Seq": "1"}):
+            refused(wire.post(INGEST, body, headers={k: v for k, v in wrong.items() if v is not None}), 403, "bad_mac")
+    assert rows(stack, "SELECT count(*) FROM records") == before
+    assert rows(stack, "SELECT next_seq FROM streams") == [(after,)]
+    # what it posts without a stream does not pass for a record, and yields to one
+    posted = event(kind="review.approved")
+    with stack.at_platform("engine") as wire:
+        assert wire.post(INGEST, posted).status == 201
+        assert rows(stack, "SELECT kind FROM records WHERE event_id = ?", posted["event_id"]) == [("external.review.approved",)]
+        genuine = ndjson([{**posted, "reason": "as the engine recorded it"}])
+        reply = wire.post(INGEST, genuine, headers=run_mac.headers(pepper, name, epoch, after, genuine))
+        assert reply.status == 201 and reply.json["accepted"] == 1, reply
+    assert stack.metrics(stack.platform)["writ_platform_ingest_unauthenticated_total"] == 4
+    assert rows(stack, "SELECT kind, seq FROM records WHERE event_id = ?", posted["event_id"]) == [("review.approved", after)]
+    # an admin registers the key that the engine made
+    done = stack.cli("engine", "trust", "--node", name, "--public-key", public, "--platform", stack.platform.url, key=stack.keys["root"])
+    assert done.returncode == 0 and "count if this key has signed them" in done.stdout, done
+    with stack.at_platform("root") as wire:
+        listed = wire.get("/api/v1/audit/engine-keys").json["engine_keys"]
+    assert [(one["node"], one["is_valid"]) for one in listed] == [("", True), (name, True)] and listed[1]["public_key"] == public

@@ -1,0 +1,417 @@
+/* What a stolen ingest key, or write access to the topic, can do to the trail: nothing forged is
+ * stored, and the genuine record stays visible. */
+#include "rig.h"
+
+#include "base/limits.h"
+#include "crypto/base64.h"
+#include "evidence/checkpoint.h"
+#include "evidence/merkle.h"
+#include "evidence/note.h"
+#include "pipeline/ingest/consumer_store.h"
+#include "pipeline/ingest/intake.h"
+#include "store/engine_key.h"
+
+/* ---- batches ---- */
+
+static struct ingest_batch batch_of(const struct rig *r, const char *node, uint64_t first_seq)
+{
+    return (struct ingest_batch){.node = str_from(node),
+                                 .journal = STR("0"),
+                                 .epoch = STR(EPOCH_1),
+                                 .first_seq = first_seq,
+                                 .body = buf_view(&r->body),
+                                 .tenants = &rig_all,
+                                 .now_ms = world_now_ms()};
+}
+
+static enum err take(struct rig *r, const struct ingest_batch *b)
+{
+    r->fault = (struct fault){0};
+    return ingest_stream(r->store, b, &r->result, &r->fault);
+}
+
+static void assert_rows(const struct rig *r, int64_t records, int64_t quarantined, int64_t next_seq)
+{
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE node IS NOT NULL"), records);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), quarantined);
+    assert_int_equal(rig_number(r, "SELECT coalesce(max(next_seq), 0) FROM streams"), next_seq);
+}
+
+enum change {
+    NO_MAC,
+    NO_HEX,
+    OTHER_MAC,
+    OTHER_NODE,
+    OTHER_JOURNAL,
+    OTHER_EPOCH,
+    OTHER_SEQ,
+    OTHER_BYTES,
+    OTHER_CHECKPOINT,
+    CHANGES
+};
+
+static void a_batch_whose_mac_does_not_fit_is_refused_and_changes_nothing(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    for (enum change i = 0; i < CHANGES; i++) {
+        fill_batch(r, NULL, 100, 2);
+        struct ingest_batch b = batch_of(r, "node-1", 5);
+        rig_sign(&b);
+        if (i == NO_MAC) b.mac = (struct str){0};
+        if (i == NO_HEX) b.mac = STR("no digits");
+        if (i == OTHER_MAC)
+            b.mac = STR("0000000000000000000000000000000000000000000000000000000000000000");
+        if (i == OTHER_NODE) b.node = STR("node-2");
+        if (i == OTHER_JOURNAL) b.journal = STR("1");
+        if (i == OTHER_EPOCH) b.epoch = STR(EPOCH_2);
+        if (i == OTHER_SEQ) b.first_seq = 4;
+        if (i == OTHER_BYTES) fill_batch(r, NULL, 101, 2);
+        if (i == OTHER_BYTES) b.body = buf_view(&r->body);
+        if (i == OTHER_CHECKPOINT) b.checkpoint = (struct run_checkpoint){1, STR("x"), STR("")};
+        assert_int_equal(take(r, &b), ERR_BAD_MAC);
+        assert_rows(r, 4, 0, 5);
+    }
+    /* a new stream without a MAC, too */
+    fill_batch(r, NOTHING_BEFORE, 200, 1);
+    struct ingest_batch b = batch_of(r, "invented", 1);
+    assert_int_equal(take(r, &b), ERR_BAD_MAC);
+    fill_batch(r, NULL, 100, 2);
+    assert_int_equal(send(r, EPOCH_1, 5), ERR_OK);
+    assert_rows(r, 6, 0, 7);
+}
+
+static void what_is_stored_is_a_duplicate_without_a_mac_too(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    struct ingest_batch b = batch_of(r, "node-1", 1);
+    assert_int_equal(take(r, &b), ERR_OK);
+    assert_result(r, 0, 4, 0, 5);
+}
+
+static void a_stream_of_before_goes_on_without_macs_until_the_first_one(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    rig_sql(r, "UPDATE streams SET authenticated = 0"); /* as the upgrade leaves it */
+    fill_batch(r, NULL, 100, 2);
+    struct ingest_batch b = batch_of(r, "node-1", 5);
+    assert_int_equal(take(r, &b), ERR_OK);
+    fill_batch(r, NULL, 200, 2);
+    assert_int_equal(send(r, EPOCH_1, 7), ERR_OK);
+    fill_batch(r, NULL, 300, 2);
+    b = batch_of(r, "node-1", 9);
+    assert_int_equal(take(r, &b), ERR_BAD_MAC);
+    assert_rows(r, 8, 0, 9);
+}
+
+/* ---- the topic ---- */
+
+#define TOPIC STR("t")
+#define ME "aaaaaaaaaaaaaaaa"
+
+struct scene {
+    struct message_intake intake;
+    uint64_t next_offset;
+};
+
+static void scene_begin(struct scene *s, struct rig *r)
+{
+    static struct lease lease;
+    lease_init(&lease, ME);
+    lease.partition_count = 1;
+    for (uint64_t heartbeat = 0; heartbeat < 2; heartbeat++)
+        assert_int_equal(consumer_store_heartbeat(r->store, TOPIC, &lease, heartbeat * 2 * LEASE_MS,
+                                                  1, &r->fault),
+                         ERR_OK);
+    lease_fini(&lease);
+    *s = (struct scene){
+        .intake = {
+            .store = r->store, .topic = TOPIC, .owner = STR(ME), .sheet = metrics_sheet_create()}};
+    buf_init(&s->intake.run, 1 << 12, 32 << 20);
+}
+
+static struct message message_of(struct str value, const char *seq)
+{
+    return (struct message){.value = value,
+                            .headers = {.node = STR("node-1"),
+                                        .journal = STR("0"),
+                                        .epoch = STR(EPOCH_1),
+                                        .seq = str_from(seq),
+                                        .schema = STR("writ.audit/1")}};
+}
+
+static void put_in_topic(struct scene *s, struct rig *r, const struct message *m)
+{
+    const struct offset_move move = {.from = s->next_offset, .to = s->next_offset + 1};
+    const struct message_batch batch = {m, 1, &move, 1};
+    uint32_t lost;
+    assert_int_equal(message_intake_store(&s->intake, &batch, world_now_ms(), &lost, &r->fault),
+                     ERR_OK);
+    s->next_offset++;
+}
+
+static void a_forged_message_goes_to_quarantine_and_the_genuine_record_is_stored(void **state)
+{
+    struct rig *r = *state;
+    struct scene s;
+    char mac[SHA256_HEX];
+    static const char forged[] =
+        "{\"event_id\":\"evt_x\",\"kind\":\"review.approved\",\"tenant_id\":"
+        "\"default\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}";
+    uint64_t before = metrics_total(METRIC_INGEST_UNAUTHENTICATED);
+    scene_begin(&s, r);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    fill_batch(r, NULL, 100, 1);
+    struct message genuine = message_of(str_of(r->body.bytes, r->body.size - 1), "5");
+    rig_sign_message(&genuine, mac);
+
+    struct message m = message_of(str_from(forged), "5"); /* without a MAC */
+    put_in_topic(&s, r, &m);
+    m.headers.mac = genuine.headers.mac; /* with another record's */
+    put_in_topic(&s, r, &m);
+    m = genuine; /* its own, at another place */
+    m.headers.seq = STR("6");
+    put_in_topic(&s, r, &m);
+    m = message_of(str_from(forged), "1");
+    m.headers.node = STR("invented");
+    put_in_topic(&s, r, &m);
+    assert_int_equal(metrics_total(METRIC_INGEST_UNAUTHENTICATED) - before, 4);
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'unauthenticated'"), 4 - 1);
+    assert_rows(r, 4, 3, 5); /* the first two are the same bytes under one identity */
+
+    put_in_topic(&s, r, &genuine);
+    assert_rows(r, 5, 3, 6);
+    buf_fini(&s.intake.run);
+}
+
+/* ---- posted events ---- */
+
+#define EVENT(id, kind)                                                                            \
+    "{\"event_id\":\"" id "\",\"kind\":\"" kind                                                    \
+    "\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}"
+
+static enum err post_as(struct rig *r, const char *body, bool restores)
+{
+    const struct ingest_post p = {.body = str_from(body),
+                                  .tenants = &rig_all,
+                                  .restores = restores,
+                                  .now_ms = world_now_ms(),
+                                  .tenant = STR("*")};
+    buf_clear(&r->out);
+    r->fault = (struct fault){0};
+    return ingest_post(r->store, &p, &r->out, &r->result, &r->fault);
+}
+
+static void what_other_systems_post_is_external_and_what_an_admin_posts_is_restored(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post_as(r, EVENT("a", "decision"), false), ERR_OK);
+    assert_int_equal(post_as(r, EVENT("a", "decision"), false), ERR_OK);
+    assert_int_equal(r->result.duplicates, 1);
+    assert_int_equal(post_as(r, EVENT("b", "external.review.approved"), false), ERR_OK);
+    assert_int_equal(post_as(r, EVENT("c", "review.approved"), true), ERR_OK);
+    assert_int_equal(post_as(r, EVENT("d", "engine.started"), false), ERR_MISSING_ROLE);
+    assert_int_equal(post_as(r, EVENT("e", "external.nonsense"), false), ERR_BAD_VALUE);
+    assert_int_equal(post_as(r, EVENT("f", "decisi\\u006fn"), false), ERR_BAD_VALUE);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 3);
+    assert_int_equal(rig_number(r,
+                                "SELECT count(*) FROM records WHERE kind = 'external.decision' AND "
+                                "event LIKE '%\"kind\":\"external.decision\"%' AND restored = 0"),
+                     1);
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM records WHERE kind = 'external.review.approved'"), 1);
+    assert_int_equal(
+        rig_number(r,
+                   "SELECT count(*) FROM records WHERE kind = 'review.approved' AND restored = 1"),
+        1);
+}
+
+static void a_record_takes_the_place_of_what_was_posted_under_its_key(void **state)
+{
+    struct rig *r = *state;
+    /* the event_id of the record that put_event() makes with the number 100 */
+    static const char forged[] = EVENT("evt_00000000000000000000000100", "review.approved");
+    assert_int_equal(post_as(r, forged, false), ERR_OK);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    fill_batch(r, NULL, 100, 1);
+    assert_int_equal(send(r, EPOCH_1, 5), ERR_OK);
+    assert_result(r, 1, 0, 1, 6);
+    assert_rows(r, 5, 1, 6);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE node IS NULL"), 0);
+    assert_int_equal(rig_number(r, "SELECT seq FROM records WHERE event_id = "
+                                   "'evt_00000000000000000000000100'"),
+                     5);
+}
+
+static void a_restored_row_is_the_streams_when_its_record_comes(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NULL, 100, 1);
+    buf_put_byte(&r->body, '\0');
+    assert_int_equal(post_as(r, r->body.bytes, true), ERR_OK);
+    assert_int_equal(rig_number(r, "SELECT restored FROM records"), 1);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    fill_batch(r, NULL, 100, 1);
+    assert_int_equal(send(r, EPOCH_1, 5), ERR_OK);
+    assert_result(r, 0, 1, 0, 6);
+    assert_int_equal(rig_number(r, "SELECT restored FROM records WHERE seq = 5"), 0);
+}
+
+/* ---- checkpoints ---- */
+
+struct signer {
+    struct ed25519 *key;
+    struct hasher *hasher;
+    struct frontier leaves, before;
+    uint64_t from_seq;
+    char note[2048], frontier[4096];
+};
+
+static void signer_begin(struct signer *s, uint8_t secret)
+{
+    uint8_t bytes[ED25519_KEY_BYTES] = {secret};
+    *s = (struct signer){.key = ed25519_from_secret(bytes), .hasher = hasher_create()};
+}
+
+static void signer_end(struct signer *s)
+{
+    ed25519_destroy(s->key);
+    hasher_destroy(s->hasher);
+}
+
+/* Sends r->body as the records from first_seq on, with a checkpoint of this origin. */
+static enum err send_signed(struct rig *r, struct signer *s, const char *origin, uint64_t first_seq)
+{
+    struct str rest = buf_view(&r->body), line;
+    char text[512], bytes[1024], frontier_bytes[FRONTIER_BYTES_MAX];
+    struct buf t = buf_over(text, sizeof text), n = buf_over(bytes, sizeof bytes),
+               f = buf_over(frontier_bytes, sizeof frontier_bytes),
+               note = buf_over(s->note, sizeof s->note),
+               frontier = buf_over(s->frontier, sizeof s->frontier);
+    s->before = s->leaves;
+    s->from_seq = first_seq;
+    while (rest.size > 0 && str_split(&rest, '\n', &line)) {
+        struct sha256 leaf = merkle_leaf(s->hasher, line);
+        frontier_append(&s->leaves, s->hasher, &leaf);
+    }
+    const struct checkpoint c = {.origin = str_from(origin),
+                                 .size = s->leaves.size,
+                                 .root = frontier_root(&s->leaves, s->hasher)};
+    checkpoint_put(&t, &c);
+    assert_true(note_sign(&n, buf_view(&t), c.origin, s->key));
+    base64_put(&note, buf_view(&n), 0);
+    frontier_put(&f, &s->before);
+    base64_put(&frontier, buf_view(&f), 0);
+    struct ingest_batch b = batch_of(r, "node-1", first_seq);
+    b.checkpoint = (struct run_checkpoint){first_seq, buf_view(&note), buf_view(&frontier)};
+    b.now_ms = first_seq * 10000; /* each is a second of its own */
+    rig_sign(&b);
+    return take(r, &b);
+}
+
+static void trust(struct rig *r, const struct signer *s)
+{
+    const struct actor by = {.principal = STR("root"), .now_ms = 1};
+    struct engine_key k = {.node = STR("node-1"), .journal = STR("0")};
+    ed25519_public(s->key, k.public_key);
+    assert_int_equal(engine_key_add(r->store, &k, &by, &r->fault), ERR_OK);
+}
+
+static void assert_checkpoints(const struct rig *r, int64_t rows, uint64_t trusted,
+                               uint64_t untrusted, uint64_t refused)
+{
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM checkpoints"), rows);
+    assert_int_equal(r->result.checkpoints_trusted, trusted);
+    assert_int_equal(r->result.checkpoints_untrusted, untrusted);
+    assert_int_equal(r->result.checkpoints_refused, refused);
+}
+
+static void a_checkpoint_is_stored_and_counts_if_a_registered_key_signed_it(void **state)
+{
+    struct rig *r = *state;
+    struct signer s, other;
+    signer_begin(&s, 1);
+    signer_begin(&other, 2);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 1), ERR_OK);
+    assert_checkpoints(r, 1, 0, 1, 0);
+    trust(r, &s);
+    trust(r, &s); /* the same again changes nothing */
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'engine.trusted'"),
+                     1);
+    fill_batch(r, NULL, 100, 2);
+    other.leaves = s.leaves;
+    assert_int_equal(send_signed(r, &other, "writ/node-1/0/1", 5), ERR_OK);
+    assert_checkpoints(r, 1, 0, 0, 1);
+    assert_result(r, 2, 0, 0, 7); /* the records have their MAC */
+    s.leaves = other.leaves;
+    fill_batch(r, NULL, 200, 2);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 7), ERR_OK);
+    assert_checkpoints(r, 2, 1, 0, 0);
+    assert_int_equal(rig_number(r, "SELECT from_seq FROM checkpoints WHERE end_seq = 8"), 7);
+    /* a row that was changed in the database registers nothing */
+    rig_sql(r, "UPDATE engine_keys SET node = 'node-2'");
+    fill_batch(r, NULL, 300, 2);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 9), ERR_OK);
+    assert_checkpoints(r, 3, 0, 1, 0);
+    signer_end(&s);
+    signer_end(&other);
+}
+
+static void a_checkpoint_of_another_stream_or_size_is_refused(void **state)
+{
+    static const char *const origins[] = {"writ/node-2/0/1", "writ/node-1/1/1", "writ/node-1/0/2",
+                                          "writ/node-1/0/0", "writ/node-1/0"};
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    for (size_t i = 0; i < sizeof origins / sizeof *origins; i++) {
+        struct signer s;
+        signer_begin(&s, 1);
+        fill_batch(r, NULL, 100 + (unsigned)i, 1);
+        assert_int_equal(send_signed(r, &s, origins[i], 5 + i), ERR_OK);
+        assert_checkpoints(r, 0, 0, 0, 1);
+        signer_end(&s);
+    }
+}
+
+static void a_checkpoint_within_a_second_replaces_the_one_before(void **state)
+{
+    struct rig *r = *state;
+    struct signer s;
+    signer_begin(&s, 1);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 1), ERR_OK);
+    rig_sql(r, "UPDATE checkpoints SET created_at = 49500"); /* the next one is of 50000 */
+    fill_batch(r, NULL, 100, 2);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 5), ERR_OK);
+    assert_checkpoints(r, 1, 0, 1, 0);
+    assert_int_equal(rig_number(r, "SELECT end_seq FROM checkpoints WHERE from_seq = 1"), 6);
+    signer_end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_batch_whose_mac_does_not_fit_is_refused_and_changes_nothing),
+        TEST(what_is_stored_is_a_duplicate_without_a_mac_too),
+        TEST(a_stream_of_before_goes_on_without_macs_until_the_first_one),
+        TEST(a_forged_message_goes_to_quarantine_and_the_genuine_record_is_stored),
+        TEST(what_other_systems_post_is_external_and_what_an_admin_posts_is_restored),
+        TEST(a_record_takes_the_place_of_what_was_posted_under_its_key),
+        TEST(a_restored_row_is_the_streams_when_its_record_comes),
+        TEST(a_checkpoint_is_stored_and_counts_if_a_registered_key_signed_it),
+        TEST(a_checkpoint_of_another_stream_or_size_is_refused),
+        TEST(a_checkpoint_within_a_second_replaces_the_one_before),
+    };
+    return rig_run(tests);
+}
