@@ -100,6 +100,8 @@ struct call {
     uint64_t block;
     /* the revocation that all reactors have to know before the result leaves; 0: none */
     uint64_t place;
+    /* the result shows a revocation, or that there is none */
+    bool shows_revocation;
 
     /* The result: ERR_OK, or the reason for a refusal. A refused call has changed nothing, with one
      * exception. ERR_OVERLOADED may also mean that the change is made and there is no memory to

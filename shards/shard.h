@@ -66,6 +66,8 @@ bool shard_forget(struct shard *s, struct call *c);
  * are ignored. */
 enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str event,
                      struct fault *f);
+/* What every reactor has to know of an applied entry; false: nothing. */
+bool shard_notice_of(const struct shard *s, const struct delta_entry *e, struct effect_notice *ret);
 /* Whether the actor is not suspended, and all blocks up to `durable` agree. */
 bool shard_actor_goes_on(const struct shard *s, struct str tenant, struct str actor,
                          uint64_t durable);

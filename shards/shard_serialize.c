@@ -482,6 +482,31 @@ enum err shard_load(struct shard *s, struct str entry, struct fault *f)
 
 /* ---- after recovery ---- */
 
+bool shard_notice_of(const struct shard *s, const struct delta_entry *e, struct effect_notice *ret)
+{
+    struct actor_facts facts;
+    *ret = (struct effect_notice){.kind = NOTICE_SIGNER_ROTATED};
+    if (e->kind == DELTA_SIGNER_ROTATED) return true;
+    if (e->kind == DELTA_TOKEN_REVOKED) {
+        ret->kind = NOTICE_TOKEN_REVOKED;
+        if (!delta_read_revoked(e->body, &ret->token, &ret->at_ms)) return false;
+        const struct token *k = token_find(&s->tokens, ret->token);
+        if (k != NULL) ret->expires_ms = k->expires_ms;
+        return k != NULL; /* what is forgotten has expired */
+    }
+    if (e->kind == DELTA_ACTOR_SUSPENDED) {
+        ret->kind = NOTICE_ACTOR_SUSPENDED;
+        if (!delta_read_suspended(e->body, &facts)) return false;
+        ret->tenant = facts.tenant;
+        ret->actor = facts.actor;
+        ret->at_ms = facts.suspended_ms;
+        return true;
+    }
+    ret->kind = NOTICE_ACTOR_RESUMED;
+    return e->kind == DELTA_ACTOR_RESUMED &&
+           delta_read_resumed(e->body, &ret->tenant, &ret->actor, &ret->at_ms);
+}
+
 void shard_notices(const struct shard *s,
                    void (*each)(void *context, const struct effect_notice *n), void *context)
 {

@@ -50,6 +50,8 @@ uint64_t world_now_ms(void)
 
 uint64_t world_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 
+uint64_t world_boot_ms(void) { return (uint64_t)clock_ms(CLOCK_BOOTTIME); }
+
 uint64_t world_wall_ns(void) { return clock_ns(CLOCK_REALTIME); }
 
 void world_time_floor(uint64_t not_before_ms)

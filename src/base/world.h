@@ -14,6 +14,7 @@
 
 uint64_t world_now_ms(void);       /* milliseconds since 1970 UTC, never decreasing */
 uint64_t world_monotonic_ns(void); /* for durations only */
+uint64_t world_boot_ms(void);      /* CLOCK_BOOTTIME, read now; also rises in standby */
 /* The time for deadlines that another machine's clock has set: the wall clock's, if that was
  * ahead of ours when it was last read. Only for results that become stricter by it, and that are
  * not recorded. */

@@ -103,6 +103,7 @@ struct engine_reactor {
     unsigned pins, pins_before;
     struct loop_timer outbox; /* a peer's ring was full */
     struct takeover_share takeover;
+    uint64_t prepared_term; /* of the fleet: what a leader's reactor does first is done */
     bool draining;
     /* calls and waits: a momentary view, for the main thread */
     _Atomic unsigned under_way;
@@ -192,6 +193,16 @@ static inline bool engine_reactor_has_room(const struct engine_reactor *w)
 bool engine_stands_still(const struct engine *e);
 #define STANDS_STILL_TEXT                                                                          \
     "the journal's disk stands still, and records have waited for it for longer than journal.stall"
+/* Its own state, or that of a fleet which it leads: it serves requests of the state. Any thread. */
+static inline bool engine_owns_state(const struct engine *e)
+{
+    return e->member == NULL || fleet_member_leads(e->member);
+}
+/* ERR_OK: it does now; else why not. */
+static inline enum err engine_state_refusal(const struct engine *e)
+{
+    return e->member == NULL ? ERR_OK : fleet_member_refusal(e->member);
+}
 /* The reason why there are no policies and keys. */
 const char *engine_why_empty(const struct engine *e);
 /* As of the begin of this turn, or of the last return of a call in it. */

@@ -43,6 +43,7 @@ enum {
     DRAIN_MS = 15000,        /* the longest time for requests in progress */
     PUBLISH_DRAIN_MS = 5000, /* the journal keeps the rest */
     STATE_DRAIN_MS = 10000,  /* the journal has what snapshot and Redis lack then */
+    LEAVE_MS = 3000,         /* else revocations wait for the lease of this engine */
     SPANS_DRAIN_MS = 1000,   /* unsent spans are lost then */
     LOST_LINGER_MS = 1000,   /* so that /readyz shows the reason before the process ends */
     LEFT_SECONDS_MAX = 10 * 365 * 86400, /* longer times are not shown */
@@ -269,7 +270,7 @@ static enum err open_journal(struct boot *b, struct fault *f)
                                       .context = e};
     struct journal_report report;
     err = recover(b, &options, &report, f);
-    if (err == ERR_OK)
+    if (err == ERR_OK && e->member == NULL)
         err = signing_open(e->signing, recovery_found_nothing(&b->recovery, &report),
                            world_now_ms(), f);
     if (err != ERR_OK) return err;
@@ -277,13 +278,14 @@ static enum err open_journal(struct boot *b, struct fault *f)
     snprintf(cut, sizeof cut, "%llu", (unsigned long long)report.cut_bytes);
     log_line(report.cut_frames > 0 ? LOG_WARNING : LOG_INFO, "journal_recovered", "last_seq", seq,
              "torn_bytes_cut", cut, NULL);
-    err = takeover_open(e, report.last_seq == 0, f);
+    /* of a fleet, the seed takes the suspensions over, when it leads */
+    err = takeover_open(e, e->member == NULL ? report.last_seq == 0 : e->config.fleet_seed, f);
     if (err != ERR_OK) return err;
     err = lifecycle_started(e, &report, b->recovery.past.adopted);
     if (err != ERR_OK)
         return fault_set(f, err, "", "the first record cannot be written: %s", err_sentence(err));
     err = signing_begin(e, f);
-    return err == ERR_OK ? recovery_follow(e, &b->recovery, f) : err;
+    return err == ERR_OK && e->member == NULL ? recovery_follow(e, &b->recovery, f) : err;
 }
 
 /* ---- Redis is another engine's ---- */
@@ -305,10 +307,11 @@ static void lingered(struct loop_timer *t)
 static void heard_lost(struct loop_wakeup *wakeup)
 {
     struct boot *b = link_owner(wakeup, struct boot, lost);
-    log_line(
-        LOG_ERROR, "ownership_lost", "text",
-        "another engine has taken over this engine's state in Redis; this one stops serving and ends",
-        NULL);
+    if (b->engine.member == NULL)
+        log_line(LOG_ERROR, "ownership_lost", "text",
+                 "another engine has taken over this engine's state in Redis; this one stops "
+                 "serving and ends",
+                 NULL);
     loop_timer_start(b->loop, &b->linger, LOST_LINGER_MS, lingered);
 }
 
@@ -499,6 +502,33 @@ static enum err start_following(struct boot *b, struct fault *f)
     return err;
 }
 
+/* A pepper that an engine makes by itself would be another one than that of its fleet. */
+static enum err read_pepper(struct engine *e, struct fault *f)
+{
+    if (e->config.fleet[0] == '\0')
+        return pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
+    enum err err = pepper_read(e->config.pepper_file, &e->pepper, f);
+    if (err != ERR_NOT_FOUND) return err;
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "fleet: there is no pepper in %s, and all engines of a fleet have the same: "
+                     "copy the platform's, or name it with pepper_file",
+                     e->config.pepper_file);
+}
+
+static enum err enter_fleet(struct engine *e, struct fault *f)
+{
+    return e->config.fleet[0] == '\0' ? fleet_member_absent(e, f)
+                                      : fleet_member_open(e, &e->member, f);
+}
+
+/* On the member's thread: from here on the process only ends. */
+static void lead_lost(void *context)
+{
+    struct boot *b = context;
+    atomic_store(&b->engine.phase, PHASE_LOST);
+    wakeup_send(&b->lost);
+}
+
 static enum err boot(struct boot *b, struct fault *f)
 {
     struct engine *e = &b->engine;
@@ -525,7 +555,7 @@ static enum err boot(struct boot *b, struct fault *f)
     take_signals(b);
     err = make_directories(&e->config, f);
     if (err == ERR_OK) err = settle_node(b, f);
-    if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
+    if (err == ERR_OK) err = read_pepper(e, f);
     if (err == ERR_OK) digest_keys_derive(&e->digest_keys, &e->pepper);
     if (err == ERR_OK) e->assertion_key = assertion_key(&e->pepper);
     if (err == ERR_OK) e->bundle_key = set_keys_derive(&e->pepper).sent;
@@ -535,11 +565,13 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) err = api_tls_create(&e->config, &e->tls, f);
     if (err == ERR_OK) err = prepare_following(b, f);
     if (err == ERR_OK) err = take_addresses(b, f);
+    if (err == ERR_OK) err = enter_fleet(e, f);
     if (err == ERR_OK) err = open_journal(b, f);
     if (err == ERR_OK) err = feed_load(e, f);
     if (err == ERR_OK) err = start_spans(e, f);
     if (err == ERR_OK) e->offload = offload_create(engine_reactor_wake, e);
     if (err == ERR_OK) err = start_engine_reactors(e, f);
+    if (err == ERR_OK && e->member != NULL) fleet_member_start(e->member, lead_lost, b);
     if (err == ERR_OK) err = start_following(b, f);
     if (err == ERR_OK) err = begin_accepting(b, f);
     return err;
@@ -587,12 +619,14 @@ static void drain(struct boot *b)
         loop_turn(b->loop, true);
         for (unsigned i = 0; i < e->reactor_count; i++) reactor_wake(e->reactors[i].reactor);
     } while (in_hand(e) > 0 && world_monotonic_ns() < deadline_ns);
+    fleet_member_leave(e->member, LEAVE_MS);
     feed_stop(e);             /* while the reactors still turn: it waits for them */
     offload_stop(e->offload); /* before they free what it works with */
     for (unsigned i = 0; i < e->reactor_count; i++)
         engine_reactor_tell(&e->reactors[i], REACTOR_STOP, -1, SOCKET_TCP);
     /* they leave together */
     for (unsigned i = 0; i < e->reactor_count; i++) reactor_join(e->reactors[i].reactor);
+    fleet_member_stop(e->member);
     feed_destroy(e);
     takeover_destroy(e);
     if (lifecycle_stopped(e) != ERR_OK) log_line(LOG_WARNING, "stop_not_recorded", NULL);
@@ -614,6 +648,7 @@ static void fini(struct boot *b)
     for (unsigned i = 0; i < e->reactor_count; i++) shard_destroy(e->shards[i]);
     old_limits_destroy((struct old_limits *)(uintptr_t)e->old_limits);
     free(e->shards);
+    fleet_member_destroy(e->member);
     post_destroy(e->post);
     offload_destroy(e->offload);
     revoked_log_destroy(e->revoked);

@@ -210,6 +210,13 @@ static bool read_body(struct str body, struct entry *e)
     return body.size <= ENTRY_NAME_MAX;
 }
 
+bool entry_names_fleet(struct str bytes, struct fleet_id *ret)
+{
+    if (bytes.size < HEADER_BYTES || memcmp(bytes.bytes, magic, sizeof magic) != 0) return false;
+    memcpy(ret->bytes, bytes.bytes + AT_FLEET, sizeof ret->bytes);
+    return true;
+}
+
 enum entry_fault entry_read(struct str bytes, const struct entry_key *key, struct hasher *h,
                             struct entry *ret)
 {

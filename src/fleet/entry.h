@@ -94,6 +94,10 @@ enum entry_fault {
 enum entry_fault entry_read(struct str bytes, const struct entry_key *key, struct hasher *h,
                             struct entry *ret);
 
+/* The fleet that these bytes name, before any of them is believed: for an engine that does not know
+ * its fleet's id yet. False: they are no entry. */
+bool entry_names_fleet(struct str bytes, struct fleet_id *ret);
+
 void entry_put_record(struct buf *records, struct str public_bytes, struct str private_bytes);
 /* Takes the first record off. False: there is none. Entries that were read have whole records. */
 bool entry_next_record(struct str *records, struct str *ret_public, struct str *ret_private);

@@ -12,7 +12,7 @@
 #include "http/pool.h"
 #include "http/server.h"
 
-enum { OUTPUT_BARRIERS = 16, HTTP_LANES = 2 };
+enum { OUTPUT_BARRIERS = 16, HTTP_LANES = 3 };
 
 struct output_barrier {
     uint64_t block;

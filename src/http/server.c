@@ -104,20 +104,30 @@ static void open_barriers(struct http_connection *c)
     connection_eased(c);
 }
 
+static void open_lane(struct http_server *s, size_t lane)
+{
+    struct list *list = &s->at_barrier[lane];
+    while (!list_is_empty(list)) {
+        struct http_connection *c =
+            link_owner(list->head.next, struct http_connection, barrier_link);
+        if (output_barrier(&c->out)->block > s->reached[lane]) break;
+        open_barriers(c);
+    }
+}
+
 void http_server_release(struct http_server *s, uint64_t written, uint64_t synced)
 {
     check(written >= s->reached[0] && synced >= s->reached[1]);
     s->reached[0] = written;
     s->reached[1] = synced;
-    for (size_t lane = 0; lane < HTTP_LANES; lane++) {
-        struct list *list = &s->at_barrier[lane];
-        while (!list_is_empty(list)) {
-            struct http_connection *c =
-                link_owner(list->head.next, struct http_connection, barrier_link);
-            if (output_barrier(&c->out)->block > s->reached[lane]) break;
-            open_barriers(c);
-        }
-    }
+    for (size_t lane = 0; lane < 2; lane++) open_lane(s, lane);
+}
+
+void http_server_release_log(struct http_server *s, uint64_t committed)
+{
+    check(committed >= s->reached[2]);
+    s->reached[2] = committed;
+    open_lane(s, 2);
 }
 
 /* -- clients come and go ----------------------------------------------------------------- */

@@ -219,6 +219,8 @@ void http_server_take(struct http_server *s, int fd, enum socket_kind kind);
 /* Blocks reached, per lane (lanes 1 and 2); they never decrease. Opens barriers and writes.
  * Connections whose next barrier stays closed cost nothing. */
 void http_server_release(struct http_server *s, uint64_t written, uint64_t synced);
+/* The same of lane 3. */
+void http_server_release_log(struct http_server *s, uint64_t committed);
 /* While held, no socket is read and no buffered request is handled. */
 void http_server_hold(struct http_server *s, bool held);
 /* No further requests: idle connections close now, others after their reply. */

@@ -306,9 +306,9 @@ enum err __wrap_offload_put(struct offload *o, struct offload_job *job, struct f
 }
 
 enum err __wrap_commit_records(struct committer *c, const struct effect_record *records,
-                               size_t count, bool synced, struct http_barrier *ret);
+                               size_t count, enum commit_lane lane, struct http_barrier *ret);
 enum err __wrap_commit_records(struct committer *c, const struct effect_record *records,
-                               size_t count, bool synced, struct http_barrier *ret)
+                               size_t count, enum commit_lane lane, struct http_barrier *ret)
 {
     (void)c;
     same("one record of a decision", 1, count);
@@ -317,7 +317,7 @@ enum err __wrap_commit_records(struct committer *c, const struct effect_record *
         return percent(50) ? ERR_FULL : ERR_JOURNAL_FULL;
     }
     take_record(w.running, records[0].delta);
-    *ret = (struct http_barrier){.lane = synced ? LANE_SYNCED : LANE_WRITTEN, .block = ++w.block};
+    *ret = (struct http_barrier){.lane = lane, .block = ++w.block};
     return ERR_OK;
 }
 

@@ -17,7 +17,7 @@ WRIT = BUILD / "bin" / "writ"
 ROOTS = ["src", "shards", "pipeline"]
 DOORS = {  # foreign header: the room that may include it (Kafka's client has a door on each side and one for logging in)
     r"jsmn\.h": "json", r"openssl/.*": "crypto tls", r"yaml\.h": "policy", r"re2/.*": "cel", r"utf8proc\.h": "spelling", r"llhttp(/.*)?\.h": "http",
-    r"sqlite3\.h": "store", r"libpq-fe\.h": "store", r"ev\.h": "loop", r"hiredis.*": "mirror", r"librdkafka/.*": "publish ingest topic", r"curl/.*": "outbound",
+    r"sqlite3\.h": "store", r"libpq-fe\.h": "store", r"ev\.h": "loop", r"hiredis.*": "mirror", r"librdkafka/.*": "publish ingest topic statelog", r"curl/.*": "outbound",
 }
 BANNED = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof alloca system".split()
 LINES_MAX = 900

@@ -64,7 +64,7 @@ static enum err record_source(struct engine_reactor *w, const struct refused_sou
     check(!b.overflow);
     struct http_barrier nobody_waits;
     struct str event = buf_view(&b);
-    return commit_events(&w->commit, &event, 1, false, &nobody_waits);
+    return commit_events(&w->commit, &event, 1, LANE_WRITTEN, &nobody_waits);
 }
 
 void auth_failed_record(struct engine_reactor *w)

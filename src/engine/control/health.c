@@ -6,6 +6,9 @@
 #include "engine/handlers.h"
 #include "engine/control/takeover.h"
 
+#define SINGLE_BROKER_TEXT "fleet.single_broker: the state is lost with the disk of one broker"
+#define UNAUDITED_TEXT "records of the state are in the fleet's log, and not in the audit trail yet"
+
 enum {
     SILENT_MS = 5000,
     PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS,
@@ -61,6 +64,15 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
                    !feed.is_cut_short && !feed.is_refused &&
                        (feed.reachable || feed.silent_ms < SILENT_MS),
                    text);
+    }
+    char fleet[FLEET_REASON_TEXT];
+    if (e->member != NULL) {
+        bool is_well = !fleet_member_trouble(e->member, fleet);
+        /* Never ok, as long as a promise of the guide is missing. */
+        checks_put(c, METRIC_ENGINE_CHECK_FLEET, "fleet", false,
+                   !is_well                        ? fleet
+                   : e->config.fleet_single_broker ? SINGLE_BROKER_TEXT "; " UNAUDITED_TEXT
+                                                   : UNAUDITED_TEXT);
     }
     bool is_full = journal_is_full(e->journal);
     checks_put(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),
@@ -137,8 +149,11 @@ void readyz_handle(void *context, struct http_exchange *x)
     struct engine_reactor *w = context;
     struct fault f = {.err = ERR_OK};
     enum phase phase = atomic_load(&w->engine->phase);
+    char fleet[FLEET_REASON_TEXT];
     if (phase == PHASE_DRAINING)
         (void)fault_plain(&f, ERR_DRAINING);
+    else if (w->engine->member != NULL && fleet_member_trouble(w->engine->member, fleet))
+        (void)fault_set(&f, ERR_FLEET_STALE, "", "%s", fleet);
     else if (phase == PHASE_LOST)
         (void)fault_set(
             &f, ERR_STORE_UNAVAILABLE, "",

@@ -72,9 +72,9 @@ static enum err put_block(struct engine *e, const struct effect_record *records,
         bytes += records[i].event.size + records[i].delta.size + LIMIT_RECORD_HEAD_BYTES;
     /* Uses the reserve, too: records that wait to be published may fill the disk, and only an
      * engine that starts publishes them. */
-    enum err err = commit_room(&commit, bytes, true);
+    enum err err = commit_room(&commit, bytes, true, LANE_SYNCED);
     if (err != ERR_OK) return err;
-    struct http_barrier barrier = commit_put(&commit, records, count, true);
+    struct http_barrier barrier = commit_put(&commit, records, count, LANE_SYNCED);
     check(barrier.lane == LANE_SYNCED);
     journal_seal(commit.producer);
     for (;;) { /* the journal writer wakes this thread each time this producer's blocks move */

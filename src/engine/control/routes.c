@@ -326,6 +326,26 @@ static void proceed(struct engine_reactor *w, struct http_exchange *x)
         refuse(w, x, &f);
 }
 
+/* All of these read or change state. A request for a decision may, and finds out by its steps. */
+static bool is_of_state(const struct http_route *r)
+{
+    return r->roles != 0 && r->handle != authorize_handle && r->handle != authorize_batch_handle &&
+           r->handle != authzen_evaluation_handle && r->handle != authzen_evaluations_handle;
+}
+
+static bool refuse_state(const struct engine_reactor *w, struct fault *f)
+{
+    enum err err = engine_state_refusal(w->engine);
+    if (err == ERR_OK) return false;
+    if (err == ERR_OVERLOADED)
+        (void)fault_set(f, err, "",
+                        "the fleet's log has not moved for longer than journal.stall; no requests "
+                        "of the state are served until it does");
+    else
+        (void)fault_plain(f, err);
+    return true;
+}
+
 void route_handle(void *context, struct http_exchange *x)
 {
     struct engine_reactor *w = context;
@@ -337,6 +357,11 @@ void route_handle(void *context, struct http_exchange *x)
     }
     if (x->route->roles != 0 &&
         atomic_load_explicit(&w->engine->phase, memory_order_relaxed) == PHASE_LOST) {
+        if (w->engine->member != NULL) {
+            (void)fault_plain(&f, ERR_LEADER_CHANGED);
+            refuse(w, x, &f);
+            return;
+        }
         (void)fault_set(
             &f, ERR_STORE_UNAVAILABLE, "",
             "another engine has taken over this engine's state in Redis; this one makes no more decisions");
@@ -345,6 +370,10 @@ void route_handle(void *context, struct http_exchange *x)
     }
     if (x->route->roles != 0 && x->route->effect != EFFECT_TIGHTEN && takeover_is_due(w->engine)) {
         (void)takeover_fault(w->engine, &f);
+        refuse(w, x, &f);
+        return;
+    }
+    if (is_of_state(x->route) && refuse_state(w, &f)) {
         refuse(w, x, &f);
         return;
     }

@@ -187,7 +187,7 @@ bool takeover_turn(struct engine_reactor *w)
 {
     struct takeover *t = w->engine->takeover;
     struct takeover_share *share = &w->takeover;
-    if (t == NULL) return false;
+    if (t == NULL || !engine_owns_state(w->engine)) return false;
     uint64_t number = atomic_load_explicit(&t->number, memory_order_acquire);
     if (number != share->number)
         *share = (struct takeover_share){.number = number, .is_open = true};

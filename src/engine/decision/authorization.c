@@ -383,10 +383,25 @@ void authorization_deny_stopped(struct authorization *a)
     decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
 }
 
+/* People's decisions, by an application's key, need no lease: no revocation of state ends them. */
+static bool needs_lease(const struct authorization *a)
+{
+    return a->operation.engine_reactor->engine->member != NULL && !a->tools.dry_run &&
+           a->ask.policy.kind == SUBJECT_AGENT;
+}
+
+static bool is_admitted(const struct authorization *a)
+{
+    return !needs_lease(a) || fleet_member_admits(a->operation.engine_reactor->engine->member);
+}
+
 static enum step_result check_actor(struct operation *e)
 {
     struct authorization *a = of(e);
+    if (!is_admitted(a)) return authorization_fail(a, ERR_FLEET_STALE);
     if (!authorization_is_stopped(a)) return STEP_NEXT;
+    enum err err = a->tools.dry_run ? ERR_OK : operation_look(e);
+    if (err != ERR_OK) return authorization_fail(a, err);
     /* the explanation is of the state after a resume: evaluated() denies */
     if (a->tools.explain) return authorization_go(a, AUTH_EVALUATE);
     authorization_deny_stopped(a);
@@ -756,9 +771,12 @@ static enum step_result record_here(struct authorization *a)
     const struct effect_record one = {.event = a->d.record, .delta = authorization_spent(a)};
     struct http_barrier barrier;
     if (a->operation.arena->overflow) return authorization_fail(a, ERR_INTERNAL);
+    if (needs_lease(a) && !fleet_member_records(w->engine->member))
+        return authorization_fail(a, ERR_FLEET_STALE);
     /* records that change a token or a limit are always synced */
-    const bool spends = one.delta.size > 0;
-    enum err err = commit_records(&w->commit, &one, 1, spends, &barrier);
+    const enum commit_lane lane =
+        operation_lane(&a->operation, one.delta.size > 0 ? LANE_SYNCED : LANE_WRITTEN);
+    enum err err = commit_records(&w->commit, &one, 1, lane, &barrier);
     if (!engine_reactor_has_room(w)) http_server_hold(w->server, true);
     if (err != ERR_OK) return authorization_fail(a, err);
     operation_barrier(&a->operation, barrier);

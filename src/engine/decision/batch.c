@@ -113,6 +113,10 @@ static enum step_result begin(struct operation *e)
     b->turn_ns = world_monotonic_ns();
     b->r.a.parent = e->process;
     b->r.a.parent_step = BATCH_ANSWERED;
+    /* Its one reply waits for one durability. So all items of a leader's batch go to the log. */
+    const struct engine *engine = e->engine_reactor->engine;
+    if (engine->member != NULL && engine_owns_state(engine))
+        operation_barrier(e, (struct http_barrier){.lane = LANE_LOG});
     return STEP_NEXT;
 }
 

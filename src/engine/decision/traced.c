@@ -63,7 +63,8 @@ static struct span *begin(struct authorization *a, struct str trace_id)
     s->begin_ns = a->tools.started_ns;
     s->dry_run = a->tools.dry_run;
     s->kind = a->ask.policy.kind == SUBJECT_USER ? "user" : "agent";
-    s->barrier_durability = a->operation.barrier.lane;
+    /* one of the log is as good as written: its wait is the log's, and not the span's */
+    s->barrier_durability = a->operation.barrier.lane == LANE_LOG ? 0 : a->operation.barrier.lane;
     s->barrier_block = a->operation.barrier.block;
     span_set(s, trace_text, trace_id);
     span_set(s, tool_call, a->ask.tool_call_id);

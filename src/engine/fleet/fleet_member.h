@@ -33,6 +33,9 @@ void fleet_member_leader(struct fleet_member *m, struct fleet_leader *ret);
 uint64_t fleet_member_term(const struct fleet_member *m);
 /* This engine leads, and its first entry is committed: it serves requests of the state. */
 bool fleet_member_leads(const struct fleet_member *m);
+/* ERR_OK: a request of the state may begin here. ERR_NO_LEADER: this engine does not lead;
+ * ERR_LEADER_CHANGED: not any more; ERR_OVERLOADED: the log has not moved for journal.stall. */
+enum err fleet_member_refusal(const struct fleet_member *m);
 /* Reads CLOCK_BOOTTIME. Whether an agent, or a token, may be let in now: ask when the request's
  * bytes were read. */
 bool fleet_member_admits(const struct fleet_member *m);
@@ -40,6 +43,44 @@ bool fleet_member_admits(const struct fleet_member *m);
 bool fleet_member_records(const struct fleet_member *m);
 /* Why this engine is not ready, as a sentence. False: it is. */
 bool fleet_member_trouble(struct fleet_member *m, char to[FLEET_REASON_TEXT]);
+/* ---- start and end: the main thread ---- */
+
+/* Checks the options, connects, and finds the log and the fleet's id. ERR_BAD_VALUE, ERR_EXISTS,
+ * ERR_CORRUPT: why this engine cannot be in the fleet, with what to do; ERR_UPSTREAM_FAILED: Kafka
+ * does not answer. */
+enum err fleet_member_open(struct engine *e, struct fleet_member **ret, struct fault *f);
+/* Without the option: a data directory that was in a fleet does not start, because its copy of the
+ * state is old. */
+enum err fleet_member_absent(const struct engine *e, struct fault *f);
+/* Whether this data directory has been in this fleet, so that its journal has no state. */
+bool fleet_member_was_here(const struct fleet_member *m);
+/* Reads the log to its present end into the shards. */
+enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_up,
+                              struct fault *f);
+/* `ended` is called once on the member's thread if this process has to end: it led, and does not any
+ * more. */
+void fleet_member_start(struct fleet_member *m, void (*ended)(void *context), void *context);
+/* Lets no agent in any more, and appends a closed heartbeat when the reactors have recorded what
+ * they had let in. Returns when that is read back, or after `ms`. */
+void fleet_member_leave(struct fleet_member *m, uint32_t ms);
+void fleet_member_stop(struct fleet_member *m);    /* the thread, before the reactors are freed */
+void fleet_member_destroy(struct fleet_member *m); /* NULL: nothing */
+
+/* ---- for reactors (fleet_reactor.c) ---- */
+
+struct fleet_lane *fleet_member_lane(struct fleet_member *m, unsigned reactor);
+void fleet_member_wake(struct fleet_member *m);
+/* It had a turn, so it is alive. */
+void fleet_member_turned(struct fleet_member *m, unsigned reactor);
+/* The term in which this engine is about to serve; 0: none. */
+uint64_t fleet_member_prepares(const struct fleet_member *m);
+/* The reactor is ready for the term, once this block is committed. */
+void fleet_member_prepared(struct fleet_member *m, unsigned reactor, uint64_t term, uint64_t block);
+/* The entry before the offset `next` cannot be applied. */
+void fleet_member_broke(struct fleet_member *m, uint64_t next, const struct fault *why);
+/* The newest time of an entry. */
+uint64_t fleet_member_log_ms(const struct fleet_member *m);
+
 /* Whether relays reach the leader; true until it is called. Any thread. */
 void fleet_member_note_reach(struct fleet_member *m, bool reaches);
 

@@ -3,20 +3,24 @@
 #include "base/check.h"
 #include "base/limits.h"
 
-enum err commit_room(struct committer *c, size_t size, bool closing)
+enum err commit_room(struct committer *c, size_t size, bool closing, enum commit_lane lane)
 {
     enum err err = ERR_OK;
     check(size <= LIMIT_RESERVE_BYTES);
+    if (lane == LANE_LOG) return fleet_lane_room(c->log, closing);
     char *to = closing ? journal_reserve_closing(c->producer, size, &err)
                        : journal_reserve(c->producer, size, &err);
     return to == NULL ? err : ERR_OK;
 }
 
 struct http_barrier commit_put(struct committer *c, const struct effect_record *records,
-                               size_t count, bool synced)
+                               size_t count, enum commit_lane lane)
 {
     check(count > 0 && count <= COMMIT_EVENTS_MAX);
-    synced = synced || c->always_synced;
+    if (lane == LANE_LOG)
+        return (struct http_barrier){.lane = LANE_LOG,
+                                     .block = fleet_lane_put(c->log, records, count)};
+    const bool synced = lane == LANE_SYNCED || c->always_synced;
     for (size_t i = 0; i < count; i++) {
         struct str event = records[i].event, delta = records[i].delta;
         check(event.size <= LIMIT_EVENT_BYTES && event.size + delta.size <= LIMIT_RECORD_BYTES);
@@ -31,7 +35,7 @@ struct http_barrier commit_put(struct committer *c, const struct effect_record *
 }
 
 enum err commit_records(struct committer *c, const struct effect_record *records, size_t count,
-                        bool synced, struct http_barrier *ret)
+                        enum commit_lane lane, struct http_barrier *ret)
 {
     check(count > 0 && count <= COMMIT_EVENTS_MAX);
     size_t total = 0;
@@ -42,16 +46,16 @@ enum err commit_records(struct committer *c, const struct effect_record *records
         total += size + LIMIT_RECORD_HEAD_BYTES;
     }
     /* Room for all before any, so that none can fail in between. */
-    enum err err = commit_room(c, total, false);
-    if (err == ERR_OK) *ret = commit_put(c, records, count, synced);
+    enum err err = commit_room(c, total, false, lane);
+    if (err == ERR_OK) *ret = commit_put(c, records, count, lane);
     return err;
 }
 
-enum err commit_events(struct committer *c, const struct str *events, size_t count, bool synced,
-                       struct http_barrier *ret)
+enum err commit_events(struct committer *c, const struct str *events, size_t count,
+                       enum commit_lane lane, struct http_barrier *ret)
 {
     struct effect_record records[COMMIT_EVENTS_MAX];
     check(count <= COMMIT_EVENTS_MAX);
     for (size_t i = 0; i < count; i++) records[i] = (struct effect_record){.event = events[i]};
-    return commit_records(c, records, count, synced, ret);
+    return commit_records(c, records, count, lane, ret);
 }

@@ -28,6 +28,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/fleet/fleet_reactor.h"
 #include "engine/runtime/operation.h"
 #include "engine/runtime/signing.h"
 #include "engine/control/takeover.h"
@@ -160,6 +161,7 @@ static void engine_reactor_enter(void *context, struct loop *loop)
     w->api.on_token_rejected = token_refused;
     if (e->spans != NULL) w->spans = spans_lane(e->spans, w->index, w->sheet);
     w->commit.producer = journal_producer(e->journal, w->index);
+    w->commit.log = e->member == NULL ? NULL : fleet_member_lane(e->member, w->index);
     w->commit.always_synced = str_equal(str_from(c->durability), STR("synced"));
     if (c->platform_url[0] != '\0')
         w->forward = forward_create(&w->api, loop, &w->server, c->platform_url, e->tls,
@@ -230,6 +232,7 @@ static void take_bundle(struct engine_reactor *w)
 static void engine_reactor_begin(void *context)
 {
     struct engine_reactor *w = context;
+    if (w->commit.log != NULL) fleet_reactor_begin(w);
     w->api.signers = signing_now(w->engine->signing); /* sets that were replaced are kept */
     take_revocations(w);
     take_bundle(w);
@@ -351,8 +354,12 @@ static void engine_reactor_end(void *context)
     journal_progress(p, &written, &durable);
     observe_durable(w, durable);
     http_server_release(w->server, written, durable);
-    traced_turn(w, written, durable);
-    owner_durable(w, durable);
+    if (w->commit.log == NULL) {
+        traced_turn(w, written, durable);
+        owner_durable(w, durable);
+    } else {
+        fleet_reactor_end(w, written, durable);
+    }
     more = takeover_turn(w) || more;
     flush_mail(w);
     strangers_turn(w);

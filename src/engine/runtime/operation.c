@@ -326,6 +326,7 @@ static void address(struct operation *e, struct call *c, enum call_kind kind, un
     c->id = id_make(c->now_ms, &w->api.chance);
     c->arena = arena;
     c->block = c->place = 0;
+    c->shows_revocation = false;
     c->err = ERR_OK;
 }
 
@@ -336,10 +337,15 @@ static void send(struct engine_reactor *w, struct call *c)
     mailbox_send(w->engine->post, w->index, c->to, c);
 }
 
-/* The result of an own slot may reveal what is not durable yet: then the reply waits. */
+/* The result of an own slot may reveal what is not durable yet: then the reply waits. In a fleet, the
+ * operation has looked at state from here on. */
 static void raise_barrier(struct operation *e, const struct call *c)
 {
-    if (c->to == e->engine_reactor->index && c->block != 0)
+    const bool is_own = c->to == e->engine_reactor->index;
+    if (e->engine_reactor->commit.log != NULL)
+        operation_barrier(e,
+                          (struct http_barrier){.lane = LANE_LOG, .block = is_own ? c->block : 0});
+    else if (is_own && c->block != 0)
         operation_barrier(e, (struct http_barrier){.lane = LANE_SYNCED, .block = c->block});
 }
 
@@ -355,6 +361,23 @@ static enum step_result refuse_call(struct operation *e, enum err err)
     e->call.err = err;
     e->call.answered = true;
     return answered(e);
+}
+
+/* What has begun goes on: its calls may be the way back. */
+static enum err may_begin(const struct operation *e)
+{
+    return e->barrier.lane == LANE_LOG ? ERR_OK : engine_state_refusal(e->engine_reactor->engine);
+}
+
+enum err operation_look(struct operation *e)
+{
+    struct engine_reactor *w = e->engine_reactor;
+    if (w->commit.log == NULL) return ERR_OK;
+    enum err err = may_begin(e);
+    if (err == ERR_OK)
+        operation_barrier(
+            e, (struct http_barrier){.lane = LANE_LOG, .block = fleet_lane_want(w->commit.log)});
+    return err;
 }
 
 static enum step_result away(struct operation *e, unsigned calls_away)
@@ -374,6 +397,8 @@ enum step_result operation_call(struct operation *e, enum call_kind kind, unsign
     operation_check(e);
     check(e->state == OPERATION_STEPPING && !call_asks_each_shard(kind));
     unsigned to = slot_owner(slot, w->engine->reactor_count);
+    enum err err = may_begin(e);
+    if (err != ERR_OK) return refuse_call(e, err);
     address(e, c, kind, to, slot, e->arena);
     if (to == w->index) {
         if (!owner_call(w, c)) return away(e, 1);
@@ -405,7 +430,7 @@ enum step_result operation_when_all_know(struct operation *e)
 enum step_result operation_when_synced(struct operation *e)
 {
     struct call *c = address_again(e);
-    c->block = e->barrier.lane == LANE_SYNCED ? e->barrier.block : 0;
+    c->block = e->barrier.lane >= LANE_SYNCED ? e->barrier.block : 0;
     return owner_synced(e->engine_reactor, c) ? answered(e) : away(e, 1);
 }
 
@@ -487,6 +512,8 @@ enum step_result operation_gather(struct operation *e, enum call_kind kind)
     struct call **gathered = arena_array(e->arena, struct call *, count_of_shards);
     struct call *parts = arena_array(e->arena, struct call, count_of_shards);
     if (gathered == NULL || parts == NULL) return refuse_gathering(e, ERR_BODY_TOO_LARGE);
+    enum err err = may_begin(e);
+    if (err != ERR_OK) return refuse_gathering(e, err);
     if (!may_leave(e, calls_away)) return refuse_gathering(e, ERR_OVERLOADED);
     e->gathered = gathered;
     e->gathered_count = e->gathered_left = w->engine->reactor_count;
@@ -551,6 +578,8 @@ static enum err wait_begin(const struct operation *e, size_t size, struct operat
     struct waits *waits = &e->engine_reactor->waits;
     struct share *share;
     if (e->engine_reactor->draining) return fault_plain(f, ERR_DRAINING);
+    enum err refusal = may_begin(e);
+    if (refusal != ERR_OK) return fault_plain(f, refusal);
     const struct requester *who = &e->call.requester;
     const struct share_asker asker = {.tenant = e->call.tenant,
                                       .key = str_is_absent(who->key_id) ? who->owner : who->key_id};

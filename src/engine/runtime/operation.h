@@ -156,6 +156,13 @@ static inline void operation_barrier(struct operation *e, struct http_barrier ba
 {
     e->barrier = barrier_stricter(e->barrier, barrier);
 }
+/* Where the operation records: in a fleet's log once it has looked at state, else as `otherwise`. */
+static inline enum commit_lane operation_lane(const struct operation *e, enum commit_lane otherwise)
+{
+    return e->barrier.lane == LANE_LOG ? LANE_LOG : otherwise;
+}
+/* It looks at state without a call: at a suspension. ERR_NO_LEADER: not at this engine. */
+enum err operation_look(struct operation *e);
 /* The one reply; DONE. */
 enum step_result operation_reply(struct operation *e, int status, struct str body,
                                  struct str request_id);

@@ -82,10 +82,13 @@ static void answer(struct engine_reactor *w, struct call *c)
     }
 }
 
-/* Whether the revocation log permits to send the result. */
+/* Whether the revocation log permits to send the result. In a fleet also, whether no engine of it can
+ * admit what was ended up to the result's block. */
 static bool is_seen(const struct engine_reactor *w, const struct call *c)
 {
-    return c->place == 0 || revoked_log_seen(w->engine->revoked, c->place);
+    const struct fleet_lane *log = w->commit.log;
+    if (c->place != 0 && !revoked_log_seen(w->engine->revoked, c->place)) return false;
+    return log == NULL || !c->shows_revocation || fleet_lane_settled(log) >= c->block;
 }
 
 void owner_seen(struct engine_reactor *w)
@@ -119,7 +122,9 @@ bool owner_all_know(struct engine_reactor *w, struct call *c)
     struct owner *o = &w->owner;
     check(c->answered && c->origin == w->index);
     struct revoked_log *log = w->engine->revoked;
-    if (revoked_log_seen(log, revoked_log_newest(log))) return true;
+    c->shows_revocation = true;
+    if (w->commit.log != NULL) c->block = fleet_lane_want(w->commit.log);
+    if (w->commit.log == NULL && revoked_log_seen(log, revoked_log_newest(log))) return true;
     want_ring(w);
     o->place = c->place = revoked_log_newest(log);
     if (is_seen(w, c)) return true;
@@ -153,6 +158,14 @@ static void tell_rotated(struct engine_reactor *w)
     check(w->index == SIGNER_SLOT % w->engine->reactor_count);
     signing_follow(w->engine->signing, shard_signers(w->owner.shard), world_now_ms());
     tell_all(w, &(struct effect_notice){.kind = NOTICE_SIGNER_ROTATED});
+}
+
+void owner_notice(struct engine_reactor *w, const struct effect_notice *n)
+{
+    if (n->kind == NOTICE_SIGNER_ROTATED)
+        tell_rotated(w);
+    else
+        tell_all(w, n);
 }
 
 static void tell_late(struct engine_reactor *w, struct call *c)
@@ -201,6 +214,13 @@ void owner_durable(struct engine_reactor *w, uint64_t durable)
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/* What a result shows of the present state waits for this block: in a fleet also if nothing changed,
+ * because another engine may lead by now. 0: for nothing. */
+static uint64_t present(struct engine_reactor *w)
+{
+    return w->commit.log == NULL ? 0 : fleet_lane_want(w->commit.log);
+}
+
 /* Performs the effects of a step or a tick. Returns the block of its records; 0: it made none. */
 static uint64_t perform(struct engine_reactor *w)
 {
@@ -209,7 +229,9 @@ static uint64_t perform(struct engine_reactor *w)
     effects_check(e);
     uint64_t block = 0;
     if (e->record_count > 0) {
-        block = commit_put(&w->commit, e->records, e->record_count, true).block;
+        block =
+            commit_put(&w->commit, e->records, e->record_count, commit_lane_of_state(&w->commit))
+                .block;
         shard_recorded(o->shard, block);
         /* no further request in this turn */
         if (!engine_reactor_has_room(w)) http_server_hold(w->server, true);
@@ -223,7 +245,7 @@ static uint64_t perform(struct engine_reactor *w)
     }
     for (struct call *c = e->woken, *next; c != NULL; c = next) {
         next = c->next;
-        c->block = later(block, c->block);
+        c->block = later(later(block, c->block), present(w));
         answer(w, c);
     }
     o->stepped = true;
@@ -235,7 +257,8 @@ static enum err step(struct engine_reactor *w, struct call *c)
     struct owner *o = &w->owner;
     size_t most = shard_may_record(o->shard, c) ? call_record_most(c) : 0;
     if (most > 0) {
-        enum err err = commit_room(&w->commit, most, call_closes(c->kind));
+        enum err err =
+            commit_room(&w->commit, most, call_closes(c->kind), commit_lane_of_state(&w->commit));
         if (err != ERR_OK) return err;
     }
     uint64_t before = c->block; /* of this call's earlier steps, if one was not enough */
@@ -313,8 +336,10 @@ static bool run(struct engine_reactor *w, struct call *c)
         c->answered = true;
     }
     if (!c->answered) return false;
+    c->block = later(c->block, present(w));
     /* A repeated revocation, or a search for it, is answered no earlier than the first one. */
-    if (call_is_about_revocation(c->kind)) c->place = o->place;
+    c->shows_revocation = call_is_about_revocation(c->kind);
+    if (c->shows_revocation) c->place = o->place;
     /* A signing key must not be lost while its tokens are accepted, so it is published when
      * durable. */
     if ((c->kind == CALL_RESUME || c->kind == CALL_ROTATE) && c->err == ERR_OK) {
@@ -330,7 +355,7 @@ bool owner_call(struct engine_reactor *w, struct call *c) { return run(w, c); }
 
 enum err owner_take_over(struct engine_reactor *w, struct call *c)
 {
-    check(c->kind == CALL_SUSPEND && c->actor.since_ms != 0);
+    check((c->kind == CALL_SUSPEND && c->actor.since_ms != 0) || c->kind == CALL_ROTATE);
     enum err err;
     number(w, c);
     do err = step(w, c);
@@ -428,11 +453,12 @@ static void timer_set(struct engine_reactor *w, uint64_t due_ms, uint64_t now_ms
 bool owner_tick(struct engine_reactor *w)
 {
     struct owner *o = &w->owner;
-    if (!o->stepped) return false;
+    if (!o->stepped || !engine_owns_state(w->engine)) return false;
     owner_check(o);
     uint64_t now_ms = world_now_ms(), next_ms = UINT64_MAX;
     for (unsigned i = 0; i < TICKS_PER_TURN; i++) {
-        if (commit_room(&w->commit, shard_tick_record_most(), true) != ERR_OK) {
+        if (commit_room(&w->commit, shard_tick_record_most(), true,
+                        commit_lane_of_state(&w->commit)) != ERR_OK) {
             if (shard_tick_waits(o->shard, now_ms, &o->effects, &next_ms)) perform(w);
             /* a wakeup comes earlier, as soon as there is room */
             timer_set(w, next_ms < now_ms + 1000 ? next_ms : now_ms + 1000, now_ms);

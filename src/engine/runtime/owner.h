@@ -56,6 +56,8 @@ void owner_fini(struct engine_reactor *w);
 /* Runs an own call on own slots. True: answered, and the reply has to wait for the block c->block
  * (0: none). False: owner_ready() returns it, at the end of this turn at the earliest. */
 bool owner_call(struct engine_reactor *w, struct call *c);
+/* Publishes what an entry of another leader has ended, resumed or rotated. */
+void owner_notice(struct engine_reactor *w, const struct effect_notice *n);
 /* owner_ready() returns this own call, which owner_call() has answered. */
 void owner_return(struct engine_reactor *w, struct call *c);
 /* The same for a call from the mailbox; its result is sent by the mailbox. */
@@ -75,7 +77,8 @@ bool owner_synced(struct engine_reactor *w, struct call *c);
 /* owner_ready() returns this own call in a later turn. */
 void owner_yield(struct engine_reactor *w, struct call *c);
 
-/* Suspends an own actor as the platform has it, without a client (CALL_SUSPEND with since_ms).
+/* Without a client: suspends an own actor as the platform has it (CALL_SUSPEND with since_ms), or makes
+ * a fleet's first signing key (CALL_ROTATE).
  * ERR_FULL: no block is free; repeat it, which does only what is left. Else c->block and
  * owner.place have to be waited for. */
 enum err owner_take_over(struct engine_reactor *w, struct call *c);

@@ -143,7 +143,12 @@ void signing_follow(struct signing *s, const struct signer_table *t, uint64_t no
 {
     struct signer_secret list[SIGNERS_MAX];
     drop_files(s, t, 0);
-    size_t count = gather(s, t, list), over = signers_over(list, count, now_ms, SIGNER_OVERLAP_MS);
+    size_t count = gather(s, t, list);
+    if (count == 0) { /* a fleet that has no key yet: one that signs nothing */
+        list[count++] = (struct signer_secret){.active_ms = now_ms};
+        crypto_random(list[0].bytes, sizeof list[0].bytes);
+    }
+    size_t over = signers_over(list, count, now_ms, SIGNER_OVERLAP_MS);
     check(over < count); /* one signs */
     drop_files(s, t, over);
     struct kept *k = calloc(1, sizeof *k);
@@ -200,6 +205,10 @@ enum err signing_begin(struct engine *e, struct fault *f)
 {
     struct signing *s = e->signing;
     const struct signer_table *t = shard_signers(e->shards[SIGNER_SLOT]);
+    if (e->member != NULL) { /* the first rotation is the leader's */
+        signing_follow(s, t, world_now_ms());
+        return ERR_OK;
+    }
     enum err err = t->count > 0 ? ERR_OK : rotate_first(e, s->file_count > 0, f);
     if (err != ERR_OK) return err;
     if (mkdir(s->directory, 0700) != 0 && errno != EEXIST)

@@ -82,7 +82,7 @@ static void the_largest_review_is_recorded_with_its_decision(void **state)
                            str_of(s->bytes + LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
     struct http_barrier barrier;
     for (int i = 0; i < 3; i++) /* three pairs are more than one block holds */
-        assert_int_equal(commit_events(&s->commit, events, 2, true, &barrier), ERR_OK);
+        assert_int_equal(commit_events(&s->commit, events, 2, LANE_SYNCED, &barrier), ERR_OK);
     assert_int_equal(barrier.lane, LANE_SYNCED);
     assert_int_equal(barrier.block, journal_block(s->commit.producer));
     journal_seal(s->commit.producer);
@@ -101,17 +101,18 @@ static void room_that_was_taken_is_there_for_several_records(void **state)
     struct effect_record records[3];
     for (int round = 0; round < 5; round++) {
         assert_int_equal(commit_room(&s->commit, 2 * (LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES),
-                                     round % 2 == 0),
+                                     round % 2 == 0, LANE_SYNCED),
                          ERR_OK);
         for (int i = 0; i < 2; i++)
             records[i] = (struct effect_record){
                 .event = str_of(s->bytes + i * LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
-        struct http_barrier barrier = commit_put(&s->commit, records, 2, false);
+        struct http_barrier barrier = commit_put(&s->commit, records, 2, LANE_WRITTEN);
         assert_int_equal(barrier.lane, LANE_WRITTEN);
         assert_int_equal(barrier.block, journal_block(s->commit.producer));
         /* and nothing of it is used */
-        assert_int_equal(
-            commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false), ERR_OK);
+        assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false,
+                                     LANE_SYNCED),
+                         ERR_OK);
     }
 }
 
@@ -138,13 +139,16 @@ static void on_a_full_disk_there_is_room_for_what_closes_alone(void **state)
     struct scene *s = *state;
     struct effect_record record = {.event = str_of(s->bytes, LIMIT_EVENT_BYTES)};
     reopen_on_a_full_disk(s);
-    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false),
-                     ERR_JOURNAL_FULL);
-    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, true),
-                     ERR_OK);
-    (void)commit_put(&s->commit, &record, 1, true);
-    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false),
-                     ERR_JOURNAL_FULL);
+    assert_int_equal(
+        commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false, LANE_SYNCED),
+        ERR_JOURNAL_FULL);
+    assert_int_equal(
+        commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, true, LANE_SYNCED),
+        ERR_OK);
+    (void)commit_put(&s->commit, &record, 1, LANE_SYNCED);
+    assert_int_equal(
+        commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false, LANE_SYNCED),
+        ERR_JOURNAL_FULL);
 }
 
 static enum err keep_text(void *context, const struct journal_record *r)
@@ -235,7 +239,8 @@ static void a_record_over_the_limit_is_refused(void **state)
     struct scene *s = *state;
     struct str event = str_of(s->bytes, LIMIT_EVENT_BYTES + 1);
     struct http_barrier barrier;
-    assert_int_equal(commit_events(&s->commit, &event, 1, false, &barrier), ERR_OUT_OF_RANGE);
+    assert_int_equal(commit_events(&s->commit, &event, 1, LANE_WRITTEN, &barrier),
+                     ERR_OUT_OF_RANGE);
 }
 
 int main(void)

@@ -72,7 +72,7 @@ static void fill_all_blocks(struct scene *s)
     struct http_barrier barrier;
     memset(bytes, 'x', sizeof bytes);
     atomic_store(&s->rig->write_stopped, true);
-    while (commit_events(&s->w->commit, &event, 1, true, &barrier) == ERR_OK) {
+    while (commit_events(&s->w->commit, &event, 1, LANE_SYNCED, &barrier) == ERR_OK) {
     }
     assert_false(engine_reactor_has_room(s->w));
 }

@@ -1,0 +1,407 @@
+/* fleet_start.c - how an engine enters its fleet: options, the mark of its directory, the log's id, and
+ * the state from the log.
+ *
+ * The mark, DATA/engine/fleet, has the fleet's name and id. It is written before anything of the fleet
+ * is in the directory. With it, the journal's own deltas are not read any more, and the directory
+ * starts neither without `fleet` nor in another fleet: what was revoked in the fleet would be accepted
+ * again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "base/world.h"
+#include "engine/fleet/member_inside.h"
+#include "shards/delta.h"
+#include "snapshot/replay.h"
+
+enum { ID_HEX = 32, MARK_TEXT = FLEET_NAME_MAX + ID_HEX + 2, SILENT_MS = 30000, LOOK_MS = 200 };
+
+/* ---- the mark ---- */
+
+struct mark {
+    bool exists;
+    char name[FLEET_NAME_MAX + 1];
+    struct fleet_id id;
+};
+
+static void mark_path(const struct engine *e, char to[4096])
+{
+    snprintf(to, 4096, "%s/engine/fleet", e->config.data);
+}
+
+static enum err mark_read(const struct engine *e, struct mark *ret, struct fault *f)
+{
+    char path[4096], text[MARK_TEXT + 1];
+    size_t got;
+    *ret = (struct mark){.exists = false};
+    mark_path(e, path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return ERR_OK;
+    if (fd < 0) return fault_set(f, err_from_errno(errno), "", "%s: %s", path, strerror(errno));
+    bool is_read = file_read(fd, text, MARK_TEXT, &got);
+    close(fd);
+    text[is_read ? got : 0] = '\0';
+    char *space = strchr(text, ' ');
+    if (space == NULL || space - text > FLEET_NAME_MAX ||
+        !hex_read(space + 1, ret->id.bytes, sizeof ret->id.bytes))
+        return fault_set(f, ERR_CORRUPT, "",
+                         "%s is damaged: it names the fleet of this directory. Start with a new "
+                         "data directory",
+                         path);
+    memcpy(ret->name, text, (size_t)(space - text));
+    ret->exists = true;
+    return ERR_OK;
+}
+
+static enum err mark_write(const struct fleet_member *m, struct fault *f)
+{
+    const struct engine *e = m->engine;
+    char path[4096], folder[4096], text[MARK_TEXT + 1], hex[ID_HEX + 1];
+    mark_path(e, path);
+    snprintf(folder, sizeof folder, "%s/engine", e->config.data);
+    hex_write(hex, m->id.bytes, sizeof m->id.bytes);
+    hex[ID_HEX] = '\0';
+    snprintf(text, sizeof text, "%s %s\n", e->config.fleet, hex);
+    if (unlink(path) != 0 && errno != ENOENT)
+        return fault_set(f, ERR_IO, "", "%s: %s", path, strerror(errno));
+    if (!file_make(path, str_from(text)) || !folder_sync(folder))
+        return fault_set(f, ERR_IO, "", "%s: %s", path, strerror(errno));
+    return ERR_OK;
+}
+
+enum err fleet_member_absent(const struct engine *e, struct fault *f)
+{
+    struct mark mark;
+    enum err err = mark_read(e, &mark, f);
+    if (err != ERR_OK || !mark.exists) return err;
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "fleet: this data directory was in the fleet %s, and its own state is of "
+                     "before: tokens that were revoked since would be accepted. Set fleet to %s, "
+                     "or start with a new data directory",
+                     mark.name, mark.name);
+}
+
+bool fleet_member_was_here(const struct fleet_member *m) { return m->was_here; }
+
+/* ---- options ---- */
+
+static enum err check_options(const struct engine *e, struct fault *f)
+{
+    const struct config *c = &e->config;
+    struct str name = str_from(c->fleet);
+    if (name.size > FLEET_NAME_MAX || !str_is_name(name))
+        return fault_set(f, ERR_BAD_VALUE, "", "fleet: must be 1 to %d of [A-Za-z0-9._-]",
+                         FLEET_NAME_MAX);
+    if (c->kafka_brokers[0] == '\0')
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "fleet: needs kafka.brokers beside it, because the fleet's log is a topic "
+                         "of Kafka");
+    if (c->redis_url[0] != '\0')
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "fleet: excludes redis.url. The fleet's log and the copies of its engines "
+                         "take the place of the mirror: remove redis.url");
+    if (c->adopt[0] != '\0')
+        return fault_set(f, ERR_BAD_VALUE, "", "fleet: excludes adopt: remove that option");
+    if (c->fleet_advertise[0] == '\0' || strlen(c->fleet_advertise) > ENTRY_NAME_MAX)
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "fleet.advertise: must be the URL by which other engines reach this one, "
+                         "of at most %d bytes",
+                         ENTRY_NAME_MAX);
+    return ERR_OK;
+}
+
+static bool is_of(const struct mark *mark, const struct engine *e)
+{
+    return mark->exists && strcmp(mark->name, e->config.fleet) == 0;
+}
+
+static enum err check_mark(const struct mark *mark, const struct engine *e, struct fault *f)
+{
+    if (!mark->exists || is_of(mark, e) || e->config.fleet_discard) return ERR_OK;
+    return fault_set(
+        f, ERR_BAD_VALUE, "",
+        "fleet: this data directory was in the fleet %s. Set fleet to %s, start with a "
+        "new data directory, or give up what it has, once, with --fleet.discard true",
+        mark->name, mark->name);
+}
+
+/* ---- the log's id ---- */
+
+static bool await(struct fleet_member *m, const _Atomic bool *given_up,
+                  struct statelog_message *ret, enum statelog_read *ret_found)
+{
+    uint64_t since_ns = world_monotonic_ns();
+    while ((*ret_found = statelog_next(m->log, ret)) == STATELOG_NOTHING) {
+        if (given_up != NULL && atomic_load(given_up)) return false;
+        if (world_monotonic_ns() - since_ns > (uint64_t)SILENT_MS * 1000000) return false;
+        statelog_wait(m->log, LOOK_MS);
+        enum statelog_kind kind;
+        bool good;
+        (void)statelog_result(m->log, &kind, &good); /* polls the clients */
+    }
+    return *ret_found == STATELOG_MESSAGE;
+}
+
+static enum err log_is_silent(const struct fleet_member *m, struct fault *f)
+{
+    char trouble[STATELOG_REASON_TEXT];
+    bool has_trouble = statelog_trouble(m->log, trouble);
+    return fault_set(f, ERR_UPSTREAM_FAILED, "", "fleet: Kafka's topic %s sends nothing: %s",
+                     m->topic, has_trouble ? trouble : "its brokers do not answer");
+}
+
+static enum err find_id(struct fleet_member *m, const struct mark *mark, struct fault *f)
+{
+    uint64_t begin, end;
+    enum err err = statelog_bounds(m->log, &begin, &end, f);
+    if (err != ERR_OK) return err;
+    const bool is_same = is_of(mark, m->engine), seeds = m->engine->config.fleet_seed;
+    if (begin > 0)
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "fleet: Kafka's topic %s begins with offset %" PRIu64
+                         ", and the state is rebuilt from offset 0: what was before is lost. "
+                         "Check who removed records from it",
+                         m->topic, begin);
+    if (end == 0 && !seeds)
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         is_same
+                             ? "fleet: Kafka's topic %s is empty, and this engine was in the "
+                               "fleet already: the log was removed or replaced. Restore it. A "
+                               "new fleet begins with a new data directory and --fleet.seed true"
+                             : "fleet: Kafka's topic %s is empty. The first engine of a new "
+                               "fleet starts with --fleet.seed true",
+                         m->topic);
+    if (end > 0 && seeds)
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "fleet.seed: Kafka's topic %s has entries, so the fleet exists already. "
+                         "Start without --fleet.seed",
+                         m->topic);
+    m->seeds = seeds;
+    m->was_here = is_same;
+    err = statelog_read_from(m->log, 0, f);
+    if (err != ERR_OK) return err;
+    if (seeds && is_same) { /* the process ended before its first entry */
+        m->id = mark->id;
+        return ERR_OK;
+    }
+    if (seeds) {
+        crypto_random(m->id.bytes, sizeof m->id.bytes);
+        return ERR_OK;
+    }
+    if (is_same) {
+        m->id = mark->id;
+        return ERR_OK;
+    }
+    struct statelog_message first;
+    enum statelog_read found;
+    if (!await(m, NULL, &first, &found)) return log_is_silent(m, f);
+    if (!entry_names_fleet(first.bytes, &m->id))
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "fleet: the first message of Kafka's topic %s is no entry of a fleet",
+                         m->topic);
+    return statelog_read_again(m->log, 0, f);
+}
+
+enum err fleet_member_open(struct engine *e, struct fleet_member **ret, struct fault *f)
+{
+    const struct config *c = &e->config;
+    struct mark mark;
+    enum err err = check_options(e, f);
+    if (err == ERR_OK) err = mark_read(e, &mark, f);
+    if (err == ERR_OK) err = check_mark(&mark, e, f);
+    if (err != ERR_OK) return err;
+    struct fleet_member *m = calloc(1, sizeof *m);
+    check(m != NULL);
+    m->engine = e;
+    m->count = e->reactor_count;
+    m->chance.refill = crypto_random;
+    m->hasher = hasher_create();
+    m->sheet = metrics_sheet_create();
+    atomic_store(&m->reaches, true);
+    pthread_mutex_init(&m->lock, NULL);
+    condition_init(&m->left);
+    buf_init(&m->records, 64 << 10, ENTRY_BYTES_MAX);
+    buf_init(&m->out, 64 << 10, ENTRY_BYTES_MAX);
+    m->lanes = calloc(m->count, sizeof *m->lanes);
+    check(m->lanes != NULL && m->hasher != NULL);
+    for (unsigned i = 0; i < m->count; i++) fleet_lane_init(&m->lanes[i], 0);
+    snprintf(m->topic, sizeof m->topic, "writ.state.%s", c->fleet);
+    const struct statelog_options options = {.access = {.brokers = c->kafka_brokers,
+                                                        .topic = m->topic,
+                                                        .security = c->kafka_security,
+                                                        .mechanism = c->kafka_sasl_mechanism,
+                                                        .user = c->kafka_user,
+                                                        .password_file = c->kafka_password_file,
+                                                        .ca_file = c->kafka_ca_file,
+                                                        .token_file = c->kafka_token_file},
+                                             .single_broker = c->fleet_single_broker,
+                                             .make = c->fleet_seed};
+    err = statelog_open(&options, &m->log, f);
+    if (err == ERR_OK) err = find_id(m, &mark, f);
+    if (err != ERR_OK) return err; /* the process ends */
+    struct fleet_options own = {.node = str_from(e->node),
+                                .address = str_from(c->fleet_advertise),
+                                .version = STR(WRIT_VERSION),
+                                .reactors = m->count};
+    m->key = entry_key_derive(str_of((const char *)e->pepper.bytes, sizeof e->pepper.bytes),
+                              pepper_fingerprint(&e->pepper), str_from(c->fleet), m->id);
+    own.key = m->key;
+    crypto_random(own.incarnation.bytes, sizeof own.incarnation.bytes);
+    fleet_init(&m->fleet, &own, NULL, world_boot_ms());
+    *ret = m;
+    return ERR_OK;
+}
+
+/* ---- reading ---- */
+
+static const char *fault_text(enum entry_fault fault)
+{
+    switch (fault) {
+    case ENTRY_GOOD: break;
+    case ENTRY_MALFORMED: return "it is no entry";
+    case ENTRY_NEWER: return "a newer version wrote it: upgrade this engine";
+    case ENTRY_OTHER_FLEET: return "it is of another fleet: the topic was made again";
+    case ENTRY_OTHER_PEPPER: return "its writer has another pepper: give all engines the same";
+    case ENTRY_FORGED: return "its writer does not have the pepper";
+    }
+    return "it is not readable";
+}
+
+enum log_result member_read(struct fleet_member *m, const struct statelog_message *message,
+                            struct entry *ret)
+{
+    uint64_t random;
+    chance_take(&m->chance, &random, sizeof random);
+    enum entry_fault fault = entry_read(message->bytes, &m->key, m->hasher, ret);
+    if (fault != ENTRY_GOOD && m->fleet.replay.end == LOG_READS) {
+        pthread_mutex_lock(&m->lock);
+        snprintf(m->broken, sizeof m->broken,
+                 "the message at offset %" PRIu64 " of the fleet's log cannot be read: %s",
+                 message->offset, fault_text(fault));
+        pthread_mutex_unlock(&m->lock);
+        log_text(LOG_ERROR, "fleet_reading_ended", "%s", m->broken);
+    }
+    return fleet_read(&m->fleet, fault == ENTRY_GOOD ? ret : NULL, message->offset,
+                      message->append_ms, world_boot_ms(), random % FLEET_STAND_DELAY_MS);
+}
+
+void member_end_text(const struct fleet_member *m, char to[FLEET_REASON_TEXT])
+{
+    static const char *const why[] = {
+        [LOG_READS] = "",
+        [LOG_END_UNREADABLE] = "it is no entry of this fleet",
+        [LOG_END_OFFSET] = "entries are missing there, or the log is shorter than it was",
+        [LOG_END_NO_TERM] = "records of a term that has not begun",
+        [LOG_END_SENDER] = "records of an engine that does not lead",
+        [LOG_END_GAP] = "records are missing before it",
+        [LOG_END_PREVIOUS] = "it does not follow the entry before it",
+        [LOG_END_HISTORY] = "its leader has read another log",
+        [LOG_END_RESUMED] = "it is another entry than before",
+        [LOG_END_CUT] = "its sender had read more than is before it: the log was cut",
+        [LOG_END_NEVER_SENT] = "a heartbeat in this engine's name, which it has not sent",
+        [LOG_END_DELTA] = "it cannot be applied",
+    };
+    snprintf(to, FLEET_REASON_TEXT,
+             "reading the fleet's log ended at offset %" PRIu64
+             ": %s. No agent is let in; see the runbook",
+             m->fleet.replay.end_offset, why[m->fleet.replay.end]);
+}
+
+bool member_restricts(struct str records)
+{
+    struct str event, deltas;
+    while (entry_next_record(&records, &event, &deltas)) {
+        struct delta_entry e;
+        enum err err = ERR_OK;
+        while (delta_next(&deltas, &e, &err))
+            if (e.kind == DELTA_TOKEN_REVOKED || e.kind == DELTA_ACTOR_SUSPENDED ||
+                e.kind == DELTA_SIGNER_ROTATED)
+                return true;
+    }
+    return false;
+}
+
+uint64_t member_count_records(struct str records)
+{
+    struct str event, deltas;
+    uint64_t count = 0;
+    while (entry_next_record(&records, &event, &deltas)) count++;
+    return count;
+}
+
+/* ---- the state ---- */
+
+static enum err apply(struct fleet_member *m, const struct entry *e, uint64_t offset,
+                      struct fault *f)
+{
+    struct engine *engine = m->engine;
+    struct str rest = e->records;
+    struct journal_record record = {.seq = e->seq};
+    while (entry_next_record(&rest, &record.public_bytes, &record.private_bytes)) {
+        struct fault why = {.err = ERR_OK};
+        enum err err = replay_record(engine->shards, engine->reactor_count, &record, &why);
+        if (err != ERR_OK)
+            return fault_set(f, err, "",
+                             "fleet: the entry at offset %" PRIu64 " cannot be applied: %s", offset,
+                             why.text);
+        record.seq++;
+    }
+    m->seq = record.seq;
+    return ERR_OK;
+}
+
+static enum err take(struct fleet_member *m, const struct statelog_message *message,
+                     struct fault *f)
+{
+    struct entry e;
+    char text[FLEET_REASON_TEXT];
+    switch (member_read(m, message, &e)) {
+    case LOG_STALE: return ERR_OK;
+    case LOG_COUNTED: break;
+    case LOG_ENDED:
+        member_end_text(m, text);
+        return fault_set(f, ERR_CORRUPT, "", "fleet: %s", m->broken[0] != '\0' ? m->broken : text);
+    }
+    if (e.kind == ENTRY_TERM) {
+        m->leader = (struct fleet_leader){.term = e.term};
+        snprintf(m->leader.node, sizeof m->leader.node, "%.*s", STR_FORMAT(e.node));
+        snprintf(m->leader.address, sizeof m->leader.address, "%.*s", STR_FORMAT(e.address));
+    }
+    return e.kind == ENTRY_RECORDS ? apply(m, &e, message->offset, f) : ERR_OK;
+}
+
+enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_up, struct fault *f)
+{
+    uint64_t begin, end, begun_ns = world_monotonic_ns();
+    m->seq = m->seq == 0 ? 1 : m->seq;
+    enum err err = m->was_here ? ERR_OK : mark_write(m, f);
+    if (err == ERR_OK) err = statelog_bounds(m->log, &begin, &end, f);
+    while (err == ERR_OK && m->fleet.replay.next < end) {
+        struct statelog_message message;
+        enum statelog_read found;
+        if (!await(m, given_up, &message, &found)) {
+            if (given_up != NULL && atomic_load(given_up))
+                return fault_set(f, ERR_CLOSED, "", "given up");
+            return log_is_silent(m, f);
+        }
+        err = take(m, &message, f);
+        statelog_note_next(m->log, m->fleet.replay.next);
+    }
+    if (err != ERR_OK) return err;
+    world_time_floor(m->fleet.replay.time_ms);
+    m->handed = m->applies_next = 0;
+    log_text(LOG_INFO, "fleet_state_rebuilt",
+             "%" PRIu64 " entries of the log, up to term %" PRIu64 " and seq %" PRIu64
+             ", in %" PRIu64 " ms",
+             m->fleet.replay.next, m->fleet.replay.last.term, m->seq - 1,
+             (world_monotonic_ns() - begun_ns) / 1000000);
+    return ERR_OK;
+}

@@ -1,0 +1,81 @@
+/* member_inside.h - what fleet_start.c and fleet_member.c share. */
+#ifndef ENGINE_MEMBER_INSIDE_H
+#define ENGINE_MEMBER_INSIDE_H
+
+#include "engine/engine.h"
+#include "engine/fleet/fleet_lane.h"
+#include "pipeline/statelog/statelog.h"
+
+/* An own entry on its way, or a counted one with revocations that are not settled. */
+struct member_entry {
+    struct member_entry *next;
+    uint64_t position; /* of an own one */
+    uint64_t offset;   /* UINT64_MAX: not read yet */
+    uint64_t sealed_ns;
+    bool restricts;
+    uint64_t blocks[]; /* by reactor: that it makes committed; or that are settled before it */
+};
+struct member_entries {
+    struct member_entry *first, *last;
+};
+
+struct member_reactor {
+    _Atomic uint64_t turned_ms;
+    _Atomic uint64_t prepared_term, prepared_block;
+};
+
+struct fleet_member {
+    struct engine *engine;
+    struct statelog *log;
+    struct fleet fleet;
+    struct entry_key key;
+    struct fleet_id id;
+    struct hasher *hasher;
+    struct chance chance;
+    bool was_here, seeds;
+    char topic[FLEET_NAME_MAX + 16];
+
+    /* the member's thread, and the main thread before it */
+    uint64_t seq;        /* of the next record in the fleet's stream, as of what was read */
+    uint64_t sealed_seq; /* and behind what was sealed */
+    uint64_t handed;     /* entries below it are in the lanes */
+    struct member_entries sealed, unsettled;
+    enum entry_kind in_flight;
+    bool applies; /* waits until all reactors have seen the revocation `applies_place` */
+    uint64_t applies_place, applies_next, hurry_next;
+    uint64_t moved_ns; /* when the log last moved for this leader, or nothing waited */
+    unsigned first_lane;
+    struct buf records, out;
+    bool has_ended;
+    void (*ended)(void *context);
+    void *context;
+    struct metrics_sheet *sheet;
+    struct fleet_lane *lanes;
+    unsigned count;
+
+    pthread_t thread;
+    bool runs;
+    atomic_bool stopping, leaving;
+
+    /* the view */
+    _Atomic uint64_t term, log_ms, prepares, admits_until_ms, records_until_ms;
+    atomic_bool leads, is_over, stalls, reaches;
+    struct member_reactor reactors[FLEET_REACTORS_MAX];
+    pthread_mutex_t lock; /* guards: */
+    pthread_cond_t left;
+    bool has_left;
+    struct fleet_leader leader;
+    char broken[FLEET_REASON_TEXT]; /* "": reading goes on */
+    uint64_t broken_next;           /* an entry before it cannot be applied; 0: all can */
+};
+
+/* Reads one message: what counts is put to fleet_read(). *ret: of a counted or stale entry. */
+enum log_result member_read(struct fleet_member *m, const struct statelog_message *message,
+                            struct entry *ret);
+/* Whether the records end the access of somebody. */
+bool member_restricts(struct str records);
+uint64_t member_count_records(struct str records);
+/* The reason why reading ended, for people. */
+void member_end_text(const struct fleet_member *m, char to[FLEET_REASON_TEXT]);
+
+#endif

@@ -1,0 +1,185 @@
+"""A fleet of one engine: its state is in Kafka, and outlives its data directory."""
+
+import json
+import shutil
+import signal
+import threading
+import time
+
+import pytest
+
+from harness import Stack, eventually
+
+POLICY = """
+rules:
+  - id: reads
+    agents: ["*"]
+    actions: ["get_*"]
+    decision: allow
+  - id: asks
+    agents: ["*"]
+    actions: ["pay_*"]
+    decision: human_review
+"""
+WRONG_SETTING = 2  # the status of a start that an option forbids
+CLIENTS, USES = 4, 1000
+
+
+class FleetOfOne(Stack):
+    names = 0
+
+    def __init__(self, broker, folder):
+        FleetOfOne.names += 1
+        self.broker, self.name = broker, f"test{FleetOfOne.names}-{time.time_ns()}"
+        kafka = ["--kafka.brokers", broker.address, "--kafka.topic", broker.new_topic()]
+        super().__init__(folder, platform=kafka, engine_data=folder / "engine-data", engine=[
+            *kafka, "--fleet", self.name, "--fleet.advertise", "http://127.0.0.1:1", "--fleet.single_broker", "true",
+            "--fleet.lease", "5s"])
+
+    def seed(self):
+        if not self.keys:
+            self.make_first_keys()
+        self.platform.start()
+        with_seed = list(self.engine.arguments)
+        self.engine.arguments = [*with_seed, "--fleet.seed", "true"]
+        self.engine.start()
+        self.engine.arguments = with_seed
+        self.policy("all", POLICY)
+        return self
+
+    def refused(self, *more, without=()):
+        """The sentence with which a start is refused."""
+        kept = list(self.engine.arguments)
+        for option in without:
+            at = self.engine.arguments.index(option)
+            self.engine.arguments = self.engine.arguments[:at] + self.engine.arguments[at + 2:]
+        self.engine.arguments = [*self.engine.arguments, *more]
+        before = len(self.engine.tail(1 << 20))
+        self.engine.start(ready=False)
+        status = self.engine.wait()
+        self.engine.arguments = kept
+        line = json.loads(self.engine.tail(1 << 20)[before:].strip().splitlines()[-1])
+        assert status in (1, WRONG_SETTING) and line["event"] == "cannot_start", line
+        return line["why"]
+
+
+@pytest.fixture
+def stack(broker, tmp_path):
+    one = FleetOfOne(broker, tmp_path)
+    yield one
+    one.close()
+
+
+class Client(threading.Thread):
+    """Changes the state until the engine is gone, and keeps what was answered."""
+
+    def __init__(self, stack, number):
+        super().__init__(daemon=True)
+        self.stack, self.number = stack, number
+        self.minted, self.revoked, self.suspended, self.reviews = {}, set(), set(), set()
+        self.sent, self.answered = {}, {}  # uses of a token
+        self.last_revoked = None
+        self.rounds = 0
+
+    def run(self):
+        try:
+            with self.stack.at_engine("agent") as agent, self.stack.at_engine("admin") as admin:
+                while True:
+                    self.round(agent, admin)
+                    self.rounds += 1
+        except (OSError, EOFError, AssertionError) as problem:
+            self.problem = problem
+
+    def round(self, agent, admin):
+        actor = f"bot-{self.number}-{self.rounds}"
+        reply = agent.post("/v1/tokens/mint", {"scope": "*", "actor": actor, "ttl_seconds": 86400, "max_uses": USES})
+        assert reply.status == 201, reply
+        token, text = reply.json["token_id"], reply.json["token"]
+        self.minted[token] = actor
+        with self.stack.at_engine(text) as bot:
+            for _ in range(3):
+                self.sent[token] = self.sent.get(token, 0) + 1
+                reply = bot.post("/v1/agent/authorize", {"actor": actor, "action": "get_x"})
+                assert reply.status == 200 and reply.json["decision"] == "allow", reply
+                self.answered[token] = self.answered.get(token, 0) + 1
+            self.sent[token] += 1
+            reply = bot.post("/v1/agent/authorize", {"actor": actor, "action": "pay_x"})
+            assert reply.status == 200 and reply.json["decision"] == "human_review", reply
+            self.answered[token] += 1
+            self.reviews.add(reply.json["review_id"])
+        if self.rounds % 3 == 1:
+            reply = agent.request("DELETE", f"/v1/tokens/{token}")
+            assert reply.status in (200, 204), reply
+            self.revoked.add(token)
+        if self.rounds % 3 == 2:
+            reply = admin.post(f"/v1/actors/{actor}/suspend", {})
+            assert reply.status == 200, reply
+            self.suspended.add(actor)
+
+
+def quantile(stack, part):
+    """The bucket of the time from sealing an entry until it was read back."""
+    name = "writ_engine_fleet_commit_seconds_bucket"
+    buckets = {bucket.split('"')[1]: count for bucket, count in stack.metrics(stack.engine).items() if bucket.startswith(name)}
+    return next(bucket for bucket, count in buckets.items() if count >= part * buckets["+Inf"])
+
+
+def everything(wire, path, member):
+    found, cursor = {}, ""
+    while cursor is not None:
+        reply = wire.get(f"{path}{'&' if '?' in path else '?'}limit=500{cursor}")
+        assert reply.status == 200, reply
+        found.update({item[member]: item for item in next(v for v in reply.json.values() if isinstance(v, list))})
+        cursor = f"&cursor={reply.json['next_cursor']}" if reply.json.get("next_cursor") else None
+    return found
+
+
+def test_no_answered_change_is_lost_with_the_data_directory(stack):
+    stack.seed()
+    clients = [Client(stack, number) for number in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    eventually(lambda: min(client.rounds for client in clients) >= 5, "each client has changed the state")
+    print(f"\ncommit: p50 ≤ {quantile(stack, 0.5)} s, p99 ≤ {quantile(stack, 0.99)} s")
+    stack.engine.signal(signal.SIGKILL)
+    stack.engine.wait()
+    shutil.rmtree(stack.engine_data)
+    for client in clients:
+        client.join()
+    stack.engine.start()
+    with stack.at_engine("admin") as admin, stack.at_engine("agent") as agent:
+        tokens = everything(admin, "/v1/tokens", "token_id")
+        actors = everything(admin, "/v1/actors", "actor")
+        reviews = everything(agent, "/v1/queue", "id")
+    changes = lost = 0
+    for client in clients:
+        for token in client.minted:
+            changes += 1 + client.answered.get(token, 0)
+            lost += token not in tokens
+            now = tokens.get(token, {"uses_left": USES})
+            uses = USES - now["uses_left"]
+            assert client.answered.get(token, 0) <= uses <= client.sent.get(token, 0), (now, client.answered, client.sent)
+            assert token not in client.revoked or now["revoked_at"], now
+        lost += len(client.suspended - set(actors)) + len(client.reviews - set(reviews))
+        changes += len(client.revoked) + len(client.suspended) + len(client.reviews)
+    print(f"\nanswered changes: {changes}, lost: {lost}")
+    assert changes > 100 and lost == 0
+
+
+def test_starts_that_would_not_be_safe_are_refused(stack):
+    why = stack.refused
+    stack.make_first_keys()
+    assert "Kafka has no topic" in why()
+    assert "kafka.brokers" in why(without=["--kafka.brokers"])
+    assert "redis.url" in why("--redis.url", "tcp://127.0.0.1:1")
+    assert "fleet.advertise" in why(without=["--fleet.advertise"])
+    assert "needs 3 brokers" in why("--fleet.seed", "true", without=["--fleet.single_broker"])
+    loose = f"loose-{stack.name}"
+    stack.broker.create(f"writ.state.{loose}", 1, retention_ms=1000000000)
+    assert "retention.ms" in why("--fleet", loose)
+    stack.seed()
+    stack.engine.stop()
+    assert "exists already" in why("--fleet.seed", "true")
+    assert f"was in the fleet {stack.name}" in why(without=["--fleet", "--fleet.advertise", "--fleet.single_broker", "--fleet.lease"])
+    assert f"was in the fleet {stack.name}" in why("--fleet", "other")
+    assert "1 replicas, and needs 3" in why(without=["--fleet.single_broker"])
