@@ -52,8 +52,8 @@ bool api_shows_token(const struct http_exchange *x)
 static enum err unauthenticated(struct api *a, const struct http_exchange *x, enum err err,
                                 struct fault *f)
 {
-    metric_add(a->sheet, a->auth_failed, 1);
-    if (a->on_auth_failed != NULL) a->on_auth_failed(a->context, x, err);
+    if (!a->is_quiet) metric_add(a->sheet, a->auth_failed, 1);
+    if (!a->is_quiet && a->on_auth_failed != NULL) a->on_auth_failed(a->context, x, err);
     return f->err == err ? err : fault_plain(f, err);
 }
 
@@ -149,7 +149,7 @@ static enum err token_rejected(struct api *a, const struct http_exchange *x,
                                const struct token_claims *t, enum err err, struct fault *f)
 {
     if (a->on_token_rejected == NULL) return unauthenticated(a, x, err, f);
-    metric_add(a->sheet, a->auth_failed, 1);
+    if (!a->is_quiet) metric_add(a->sheet, a->auth_failed, 1);
     a->on_token_rejected(a->context, x, t, err);
     return err;
 }

@@ -30,6 +30,8 @@ struct api {
     enum metric quota_key, quota_tenant; /* requests refused for them */
     /* when a request was last refused for it, ms; NULL: not kept */
     _Atomic uint64_t *quota_refused_ms;
+    /* A refused credential is not counted, and on_auth_failed is not called. */
+    bool is_quiet;
     /* Called for each refused credential, for the audit trail; may be NULL. */
     void (*on_auth_failed)(void *context, const struct http_exchange *x, enum err err);
     void *context;
@@ -218,5 +220,42 @@ void forward_exchange_as(struct forward *f, struct http_exchange *x, struct str 
 /* The method and the target that a forwarded request has. */
 struct str forward_method(const struct http_exchange *x);
 struct str forward_target(const struct http_exchange *x);
+
+/* ---- relaying to the leader of a fleet ---- */
+
+/* The same for a peer that changes, over connections that are kept, and with limits of its own. There
+ * is no leader at first. An answer may take `timeout_ms`, which is raised to that of forwarded waits.
+ * `reached` is called when the leader is not reached any more, and when it is again: while it is not,
+ * it is asked each second. */
+struct forward *forward_create_to_leader(struct api *a, struct loop *l,
+                                         struct http_server *const *server, struct tls *tls,
+                                         uint32_t connections, uint32_t timeout_ms,
+                                         void (*reached)(void *context, bool reaches),
+                                         void *context);
+/* Another leader: its address ("": none), and the value of the header Writ-Relay. Reads that are under
+ * way are asked again, for ten seconds while it answers `leader_changed` because it does not serve yet; other requests are answered 503 `outcome_unknown`, or `leader_changed` if
+ * nothing of them was sent. */
+void forward_lead(struct forward *f, struct str address, struct str mark);
+/* Sends the exchange to the leader, and answers as above; 503 `no_leader` if it cannot be reached,
+ * `outcome_unknown` if it may have done the request. `reads`: the request changes nothing. The caller
+ * has checked that it was not relayed already. */
+void forward_relay(struct forward *f, struct http_exchange *x, bool reads);
+
+/* A request as it is sent on, for a caller that defers the exchange before it relays it. */
+enum { FORWARD_HEADERS_MAX = 20 };
+struct forward_request {
+    const char *method;
+    struct str target, content_type, body, echo;
+    struct http_header headers[FORWARD_HEADERS_MAX];
+    size_t header_count;
+    struct client_address client;
+    uint64_t who; /* a hash of the credential */
+    bool reads;   /* it changes nothing */
+    bool waits;   /* and waits for a change */
+};
+/* Copies what the exchange has into the arena. NULL: there is no room. */
+struct forward_request *forward_request_copy(const struct http_exchange *x, struct arena *arena);
+void forward_relay_deferred(struct forward *f, const struct forward_request *r,
+                            const struct api_deferred *d);
 
 #endif

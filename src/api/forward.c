@@ -1,7 +1,12 @@
-/* forward.c - one address serves a client: requests for the other program are forwarded to it.
+/* forward.c - one address serves a client: requests for the other program, or for the leader of a
+ * fleet, are forwarded to it.
  *
- * The request is sent with the caller's own credential, and only Writ-Forwarded is added. So two
- * programs that have each other's address never pass a request to and fro.
+ * The request is sent with the caller's own credential, and only a mark is added: Writ-Forwarded, or
+ * Writ-Relay with the name of this engine and the leader's term. So two programs that have each
+ * other's address never pass a request to and fro.
+ *
+ *   to the leader:  under way --answered--> its client
+ *                       \--another leader--> a read is asked again; of any other, the outcome is unknown
  *
  * A name is looked up at boot, and after a failed call again, each second until a lookup
  * succeeds: the peer may start later than this program, and return at another address. Boot
@@ -16,6 +21,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "crypto/crypto.h"
 #include "http/client.h"
 
 enum {
@@ -27,13 +33,32 @@ enum {
     BODIES_MAX = 64 << 20,      /* bytes: the limits of clients do not count copies */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
     LOOKUP_MS = 1000,           /* between two lookups; the first may block so long */
+    PROBE_MS = 1000,            /* between two, and the longest time for an answer */
+    AGAIN_MS = 250, /* until a read is asked again of a leader that did not serve yet ... */
+    TRIES_MAX = 40, /* ... so often */
+    PASSAGE_BYTES = 256,
+    PASSAGE_BYTES_MAX = 2 * LIMIT_BODY_BYTES,
 };
+
+enum { ADDRESS_TEXT = 300, MARK_TEXT = 128 };
 
 struct forward {
     struct api *api;
     struct loop *loop;
     struct http_server *const *server;
-    const char *name; /* as configured */
+    bool is_to_leader;
+    const char *name; /* the peer's address, as configured, or leader; "": there is no leader */
+    char leader[ADDRESS_TEXT];
+    struct http_header mark;
+    char mark_text[MARK_TEXT];
+    uint32_t timeout_ms;
+    struct http_idle *idle; /* NULL: each request has a connection of its own */
+    /* to a leader: whether it was reached, for the fleet; and asked each second while it is not */
+    void (*reached)(void *context, bool reaches);
+    void *context;
+    bool is_unreached;
+    struct loop_timer probe;
+    struct http_outgoing *probing;
     struct tls *tls;
     struct http_peer peer; /* without addresses while they are not known */
     bool is_doubtful;      /* they are not known, or a call failed since they were looked up */
@@ -50,12 +75,16 @@ struct passage { /* one forwarded request */
     struct forward *forward;
     struct http_token token;
     struct http_outgoing *outgoing;
-    bool reads;          /* GET or HEAD */
+    bool reads;          /* it changes nothing */
     bool waits;          /* and waits for a change */
     uint64_t credential; /* a hash of the credential */
     size_t body_bytes;
-    size_t echo_size;
-    char echo[]; /* api_request_id() */
+    /* of a read that another leader may be asked again; else empty, but for the echo */
+    struct arena arena;
+    struct forward_request *request;
+    struct loop_timer again; /* the leader did not serve yet */
+    unsigned tries;
+    struct str echo; /* api_request_id() */
 };
 
 /* ---- the peer's address ---- */
@@ -85,35 +114,109 @@ static enum err find_peer(struct forward *f, struct fault *fault)
     enum err err = http_peer_read(str_from(f->name), f->tls, &f->peer, fault);
     if (err != ERR_OK || f->peer.is_fixed) return err;
     f->lookup = http_peer_ask(&f->peer);
-    if (f->lookup != NULL) (void)lookup_wait(f->lookup, LOOKUP_MS);
-    err = f->lookup == NULL ? fault_plain(fault, ERR_FULL)
-                            : http_peer_take(&f->peer, &f->lookup, fault);
+    if (f->lookup == NULL) return fault_plain(fault, ERR_FULL);
+    /* a leader is found while the reactor turns */
+    if (!f->is_to_leader) (void)lookup_wait(f->lookup, LOOKUP_MS);
+    err = http_peer_take(&f->peer, &f->lookup, fault);
     /* until the address is known, each forwarded request reports the same */
     if (err != ERR_OK) doubt(f);
     return err;
 }
 
+/* ---- whether the leader is reached ---- */
+
+static void probe_later(struct forward *f);
+
+static void note_reach(struct forward *f, bool reaches)
+{
+    if (!f->is_to_leader || f->is_unreached == !reaches) return;
+    f->is_unreached = !reaches;
+    f->reached(f->context, reaches);
+    if (!reaches) probe_later(f);
+}
+
+static void probed(void *context, enum err err, const struct http_answer *answer)
+{
+    struct forward *f = context;
+    (void)answer;
+    f->probing = NULL;
+    if (err == ERR_OK)
+        note_reach(f, true);
+    else
+        probe_later(f);
+}
+
+static void probe(struct loop_timer *t)
+{
+    struct forward *f = link_owner(t, struct forward, probe);
+    const struct http_call call = {
+        .method = "GET", .target = STR("/livez"), .timeout_ms = PROBE_MS, .reply_max = 1 << 10};
+    if (f->is_unreached && f->probing == NULL)
+        f->probing = http_call_start(f->loop, &f->peer, &call, probed, f);
+}
+
+static void probe_later(struct forward *f)
+{
+    loop_timer_start(f->loop, &f->probe, PROBE_MS, probe);
+}
+
+static void probe_stop(struct forward *f)
+{
+    loop_timer_stop(f->loop, &f->probe);
+    http_call_cancel(f->probing);
+    f->probing = NULL;
+}
+
+/* ---- life ---- */
+
 /* A forwarded request keeps a connection as long as the peer is silent. So waits may have three
  * quarters, as in the programs' own limits (engine/runtime/waits.h, platform/follow.c), and those with
  * one credential half. */
-struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
-                               const char *address, struct tls *tls, uint32_t connections)
+static struct forward *create(struct api *a, struct loop *l, struct http_server *const *server,
+                              struct tls *tls, uint32_t connections)
 {
     struct forward *f = calloc(1, sizeof *f);
-    check(f != NULL && address != NULL);
+    check(f != NULL);
     f->api = a;
     f->loop = l;
     f->server = server;
-    f->name = address;
     f->tls = tls;
     f->most = api_part(connections, 14, UNDER_WAY_MAX);
     f->reads_most = api_part(connections, 13, READS_MAX);
     f->waits_most = api_part(connections, 12, WAITS_MAX);
     f->waits_of_one_most = api_part(connections, 8, WAITS_OF_ONE_MAX);
+    list_init(&f->under_way);
+    return f;
+}
+
+struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
+                               const char *address, struct tls *tls, uint32_t connections)
+{
+    struct forward *f = create(a, l, server, tls, connections);
     struct fault fault;
+    check(address != NULL);
+    f->name = address;
+    f->mark = (struct http_header){.name = STR("Writ-Forwarded"), .value = STR("1")};
+    f->timeout_ms = FORWARD_TIMEOUT_MS;
     if (find_peer(f, &fault) != ERR_OK)
         log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
-    list_init(&f->under_way);
+    return f;
+}
+
+struct forward *forward_create_to_leader(struct api *a, struct loop *l,
+                                         struct http_server *const *server, struct tls *tls,
+                                         uint32_t connections, uint32_t timeout_ms,
+                                         void (*reached)(void *context, bool reaches),
+                                         void *context)
+{
+    struct forward *f = create(a, l, server, tls, connections);
+    f->is_to_leader = true;
+    f->name = f->leader;
+    f->reached = reached;
+    f->context = context;
+    f->timeout_ms = timeout_ms > FORWARD_TIMEOUT_MS ? timeout_ms : FORWARD_TIMEOUT_MS;
+    f->idle = http_idle_create(l);
+    check(f->idle != NULL);
     return f;
 }
 
@@ -122,11 +225,29 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
 /* Before its answer is sent: the client's next request may need the place. */
 static void passage_leave(struct passage *p)
 {
+    loop_timer_stop(p->forward->loop, &p->again);
     link_remove(&p->link);
     p->forward->count--;
     p->forward->reads -= p->reads;
     p->forward->waits -= p->waits;
     p->forward->body_bytes -= p->body_bytes;
+}
+
+/* It has a credential. */
+static void request_wipe(struct forward_request *r)
+{
+    for (size_t i = 0; i < r->header_count; i++) {
+        const struct http_header *h = &r->headers[i];
+        if (str_equal_ignoring_case(h->name, STR("authorization")))
+            memory_wipe((void *)(uintptr_t)h->value.bytes, h->value.size);
+    }
+}
+
+static void passage_destroy(struct passage *p)
+{
+    if (p->request != NULL) request_wipe(p->request);
+    arena_fini(&p->arena);
+    free(p);
 }
 
 void forward_destroy(struct forward *f)
@@ -136,21 +257,22 @@ void forward_destroy(struct forward *f)
         struct passage *p = link_owner(k, struct passage, link);
         http_call_cancel(p->outgoing);
         passage_leave(p);
-        free(p);
+        passage_destroy(p);
     }
+    probe_stop(f);
     loop_timer_stop(f->loop, &f->look);
     lookup_leave(f->lookup);
+    http_idle_destroy(f->idle);
     free(f);
 }
 
 static void passage_refuse(struct passage *p, const struct fault *fault)
 {
     struct forward *f = p->forward;
-    struct api_deferred d = {
-        .server = *f->server, .token = p->token, .echo = str_of(p->echo, p->echo_size)};
+    struct api_deferred d = {.server = *f->server, .token = p->token, .echo = p->echo};
     passage_leave(p);
     api_refuse_deferred(f->api, &d, fault, (struct str){0});
-    free(p);
+    passage_destroy(p);
 }
 
 void forward_drain(struct forward *f)
@@ -166,28 +288,71 @@ void forward_drain(struct forward *f)
     }
 }
 
+/* What a client may do is clear only if the peer cannot have acted on the request. */
+static void leader_lost(bool may_have_acted, const char *trouble, struct fault *ret)
+{
+    if (may_have_acted)
+        (void)fault_set(
+            ret, ERR_OUTCOME_UNKNOWN, "",
+            "the leader of the fleet did not answer (%s), and may have done the request. "
+            "Read the state, or repeat the request with its Idempotency-Key",
+            trouble);
+    else
+        (void)fault_set(ret, ERR_NO_LEADER, "",
+                        "the leader of the fleet is not reached from this engine (%s); nothing was "
+                        "done: try again",
+                        trouble);
+}
+
+static void no_answer(const struct passage *p, enum err err, struct fault *ret)
+{
+    const char *trouble = http_call_trouble(p->outgoing);
+    if (err == ERR_FULL)
+        api_no_memory(ret);
+    else if (p->forward->is_to_leader)
+        leader_lost(!p->reads && http_call_was_sent(p->outgoing), trouble, ret);
+    else if (err == ERR_BODY_TOO_LARGE)
+        (void)fault_set(
+            ret, ERR_UPSTREAM_FAILED, "",
+            "the answer of the program that serves this path is too large to be forwarded");
+    else
+        (void)fault_set(ret, ERR_UPSTREAM_FAILED, "",
+                        "the program that serves this path did not answer: %s", trouble);
+}
+
+static void ask_again(struct passage *p);
+
+static void again_due(struct loop_timer *t) { ask_again(link_owner(t, struct passage, again)); }
+
+/* A leader that has just won serves a moment later. True: the read is asked again then. */
+static bool waits_for_leader(struct passage *p, const struct http_answer *answer)
+{
+    const struct str code = STR("\"leader_changed\"");
+    if (p->request == NULL || answer->status != 503 || p->tries == TRIES_MAX) return false;
+    if (memmem(answer->body.bytes, answer->body.size, code.bytes, code.size) == NULL) return false;
+    p->tries++;
+    p->outgoing = NULL;
+    loop_timer_start(p->forward->loop, &p->again, AGAIN_MS, again_due);
+    return true;
+}
+
 static void passage_done(void *context, enum err err, const struct http_answer *answer)
 {
-    static const char *const passed_on[] = {"ETag",  "Retry-After",  "WWW-Authenticate",
-                                            "Allow", "X-Request-ID", "Cache-Control"};
+    static const char *const passed_on[] = {
+        "ETag",         "Retry-After",   "WWW-Authenticate", "Allow",
+        "X-Request-ID", "Cache-Control", "RateLimit-Policy", "RateLimit"};
     struct passage *p = context;
     struct forward *f = p->forward;
     struct fault fault;
     if (err != ERR_OK) {
         doubt(f);
-        if (err == ERR_FULL)
-            api_no_memory(&fault);
-        else if (err == ERR_BODY_TOO_LARGE)
-            (void)fault_set(
-                &fault, ERR_UPSTREAM_FAILED, "",
-                "the answer of the program that serves this path is too large to be forwarded");
-        else
-            (void)fault_set(&fault, ERR_UPSTREAM_FAILED, "",
-                            "the program that serves this path did not answer: %s",
-                            http_call_trouble(p->outgoing));
+        if (!http_call_was_sent(p->outgoing)) note_reach(f, false);
+        no_answer(p, err, &fault);
         passage_refuse(p, &fault);
         return;
     }
+    note_reach(f, true);
+    if (waits_for_leader(p, answer)) return;
     /* the next call must not also wait for a dead connection */
     http_peer_prefer(&f->peer, answer->place);
     if (!http_server_has_room(*f->server, answer->body.size)) {
@@ -207,16 +372,19 @@ static void passage_done(void *context, enum err err, const struct http_answer *
     passage_leave(p);
     api_count_reply(f->api, answer->status);
     http_resume(*f->server, p->token, &reply);
-    free(p);
+    passage_destroy(p);
 }
 
+/* ---- what is sent ---- */
+
 /* A repeated header is forwarded twice: the peer judges it as if it had received it directly. */
-static void copy_header(const struct http_exchange *x, struct str name, struct http_call *call)
+static void copy_header(const struct http_exchange *x, struct str name, struct forward_request *to)
 {
     unsigned copies = 0;
     for (size_t i = 0; i < x->header_count && copies < 2; i++) {
         if (!str_equal_ignoring_case(x->headers[i].name, name)) continue;
-        call->headers[call->header_count++] =
+        check(to->header_count < FORWARD_HEADERS_MAX);
+        to->headers[to->header_count++] =
             (struct http_header){.name = name, .value = x->headers[i].value};
         copies++;
     }
@@ -225,25 +393,18 @@ static void copy_header(const struct http_exchange *x, struct str name, struct h
 /* Our own headers to the peer: the credential and the caller's conditions, and no header about the
  * connection, and no cookie. */
 static void copy_headers(const struct http_exchange *x, struct str credential,
-                         char address[CLIENT_ADDRESS_TEXT], struct http_call *call)
+                         struct forward_request *to)
 {
     static const char *const names[] = {"if-match",     "if-none-match", "idempotency-key",
                                         "traceparent",  "x-request-id",  "writ-node",
                                         "writ-journal", "writ-epoch",    "writ-first-seq"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        copy_header(x, str_from(names[i]), call);
+        copy_header(x, str_from(names[i]), to);
     if (str_is_absent(credential))
-        copy_header(x, STR("authorization"), call);
+        copy_header(x, STR("authorization"), to);
     else
-        call->headers[call->header_count++] =
+        to->headers[to->header_count++] =
             (struct http_header){.name = STR("Authorization"), .value = credential};
-    call->headers[call->header_count++] =
-        (struct http_header){.name = STR("Writ-Forwarded"), .value = STR("1")};
-    /* For a peer that trusts us as a proxy. A client of a Unix socket has no address. */
-    struct str client = client_address_text(&x->client, address);
-    if (x->client.kind == CLIENT_IPV4 || x->client.kind == CLIENT_IPV6)
-        call->headers[call->header_count++] =
-            (struct http_header){.name = STR("X-Forwarded-For"), .value = client};
 }
 
 /* Path and query as they came; of an absolute target (RFC 9112, 3.2.2) without scheme and host. */
@@ -258,39 +419,10 @@ static bool asks_to_wait(const struct http_exchange *x)
 {
     for (size_t i = 0; i < HTTP_PARAMS_MAX; i++)
         if (str_equal(x->params[i], STR("wait"))) return true;
-    return str_equal(str_from(x->route->pattern), STR("/api/v1/bundle"));
-}
-
-static unsigned waits_with(struct forward *f, uint64_t credential)
-{
-    unsigned count = 0;
-    list_each (&f->under_way, k, following) {
-        const struct passage *p = link_owner(k, struct passage, link);
-        count += p->waits && p->credential == credential;
-    }
-    return count;
-}
-
-/* ERR_OK, or the limit that is reached. */
-static enum err find_room(struct forward *f, size_t body_bytes, bool reads, bool waits,
-                          uint64_t credential, struct fault *fault)
-{
-    bool has_place = f->count < f->most && (!reads || f->reads < f->reads_most) &&
-                     (!waits || f->waits < f->waits_most);
-    if (!has_place)
-        return fault_set(fault, ERR_OVERLOADED, "", "%zu forwarded requests are under way already",
-                         waits   ? f->waits_most
-                         : reads ? f->reads_most
-                                 : f->most);
-    if (waits && f->waits >= f->waits_of_one_most &&
-        waits_with(f, credential) >= f->waits_of_one_most)
-        return fault_set(fault, ERR_OVERLOADED, "",
-                         "%zu forwarded requests wait with this credential already",
-                         f->waits_of_one_most);
-    if (body_bytes <= BODIES_MAX - f->body_bytes) return ERR_OK;
-    return fault_set(fault, ERR_OVERLOADED, "",
-                     "the forwarded requests that are under way hold %d MiB already",
-                     BODIES_MAX >> 20);
+    const struct str pattern = str_from(x->route->pattern), end = STR("/wait");
+    bool ends_so =
+        pattern.size > end.size && str_equal(str_skip(pattern, pattern.size - end.size), end);
+    return ends_so || str_equal(pattern, STR("/api/v1/bundle"));
 }
 
 /* HEAD is sent as GET: its Content-Length counts a body that only our own connection leaves out. A
@@ -304,60 +436,242 @@ struct str forward_method(const struct http_exchange *x)
     return str_from(methods[x->method]);
 }
 
-void forward_exchange(struct forward *f, struct http_exchange *x)
+/* Views into the exchange. */
+static void request_of(const struct http_exchange *x, struct str own, uint64_t who,
+                       struct forward_request *ret)
+{
+    *ret = (struct forward_request){.method = forward_method(x).bytes,
+                                    .target = forward_target(x),
+                                    .content_type = http_header_get(x, STR("content-type")),
+                                    .body = x->body,
+                                    .client = x->client,
+                                    .echo = api_request_id(x),
+                                    .reads = x->method == HTTP_GET || x->method == HTTP_HEAD,
+                                    .who = who};
+    ret->waits = ret->reads && asks_to_wait(x);
+    copy_headers(x, own, ret);
+}
+
+static uint64_t shown_by(const struct http_exchange *x)
 {
     struct str shown = http_header_get(x, STR("authorization"));
-    forward_exchange_as(f, x, (struct str){0}, hash_bytes(shown.bytes, shown.size));
+    return hash_bytes(shown.bytes, shown.size);
+}
+
+static struct forward_request *copy_request(const struct forward_request *r, struct arena *arena)
+{
+    struct forward_request *copy = arena_new(arena, struct forward_request);
+    if (copy == NULL) return NULL;
+    *copy = *r;
+    copy->target = arena_copy(arena, r->target);
+    if (!str_is_absent(r->content_type)) copy->content_type = arena_copy(arena, r->content_type);
+    if (!str_is_absent(r->body)) copy->body = arena_copy(arena, r->body);
+    if (!str_is_absent(r->echo)) copy->echo = arena_copy(arena, r->echo);
+    for (size_t i = 0; i < r->header_count; i++)
+        copy->headers[i].value = arena_copy(arena, r->headers[i].value);
+    return arena->overflow ? NULL : copy;
+}
+
+struct forward_request *forward_request_copy(const struct http_exchange *x, struct arena *arena)
+{
+    struct forward_request r;
+    request_of(x, (struct str){0}, shown_by(x), &r);
+    return copy_request(&r, arena);
+}
+
+/* ---- limits ---- */
+
+static unsigned waits_with(struct forward *f, uint64_t credential)
+{
+    unsigned count = 0;
+    list_each (&f->under_way, k, following) {
+        const struct passage *p = link_owner(k, struct passage, link);
+        count += p->waits && p->credential == credential;
+    }
+    return count;
+}
+
+/* ERR_OK, or the limit that is reached. */
+static enum err find_room(struct forward *f, const struct forward_request *r, struct fault *fault)
+{
+    bool has_place = f->count < f->most && (!r->reads || f->reads < f->reads_most) &&
+                     (!r->waits || f->waits < f->waits_most);
+    if (!has_place)
+        return fault_set(fault, ERR_OVERLOADED, "", "%zu forwarded requests are under way already",
+                         r->waits   ? f->waits_most
+                         : r->reads ? f->reads_most
+                                    : f->most);
+    if (r->waits && f->waits >= f->waits_of_one_most &&
+        waits_with(f, r->who) >= f->waits_of_one_most)
+        return fault_set(fault, ERR_OVERLOADED, "",
+                         "%zu forwarded requests wait with this credential already",
+                         f->waits_of_one_most);
+    if (r->body.size <= BODIES_MAX - f->body_bytes) return ERR_OK;
+    return fault_set(fault, ERR_OVERLOADED, "",
+                     "the forwarded requests that are under way hold %d MiB already",
+                     BODIES_MAX >> 20);
+}
+
+/* ---- begin ---- */
+
+static struct http_outgoing *ask_peer(struct forward *f, const struct forward_request *r,
+                                      struct passage *p)
+{
+    char address[CLIENT_ADDRESS_TEXT];
+    struct http_call call = {.method = r->method,
+                             .target = r->target,
+                             .body = r->body,
+                             .content_type = r->content_type,
+                             .timeout_ms = f->timeout_ms,
+                             .reply_max = LIMIT_REPLY_BYTES,
+                             .idle = f->idle};
+    memcpy(call.headers, r->headers, r->header_count * sizeof *r->headers);
+    call.header_count = r->header_count;
+    call.headers[call.header_count++] = f->mark;
+    /* For a peer that trusts us as a proxy. A client of a Unix socket has no address. */
+    struct str client = client_address_text(&r->client, address);
+    if (r->client.kind == CLIENT_IPV4 || r->client.kind == CLIENT_IPV6)
+        call.headers[call.header_count++] =
+            (struct http_header){.name = STR("X-Forwarded-For"), .value = client};
+    return http_call_start(f->loop, &f->peer, &call, passage_done, p);
+}
+
+/* The caller gives it its token. NULL: refused, and *fault is the reason. */
+static struct passage *passage_begin(struct forward *f, const struct forward_request *r,
+                                     struct fault *fault)
+{
+    if (r->reads && f->draining) {
+        (void)fault_plain(fault, ERR_DRAINING);
+        return NULL;
+    }
+    if (f->is_to_leader && f->name[0] == '\0') {
+        (void)fault_plain(fault, ERR_NO_LEADER);
+        return NULL;
+    }
+    if (find_room(f, r, fault) != ERR_OK) return NULL;
+    struct passage *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        api_no_memory(fault);
+        return NULL;
+    }
+    arena_init(&p->arena, PASSAGE_BYTES, PASSAGE_BYTES_MAX);
+    p->echo = str_is_absent(r->echo) ? r->echo : arena_copy(&p->arena, r->echo);
+    if (f->is_to_leader && r->reads) p->request = copy_request(r, &p->arena);
+    p->outgoing = p->arena.overflow ? NULL : ask_peer(f, r, p);
+    if (p->outgoing == NULL) {
+        passage_destroy(p);
+        api_no_memory(fault);
+        return NULL;
+    }
+    p->forward = f;
+    list_append(&f->under_way, &p->link);
+    f->count++;
+    p->reads = r->reads;
+    f->reads += p->reads;
+    p->credential = r->who;
+    p->waits = r->waits;
+    f->waits += p->waits;
+    p->body_bytes = r->body.size;
+    f->body_bytes += p->body_bytes;
+    return p;
+}
+
+static void exchange(struct forward *f, struct http_exchange *x, const struct forward_request *r)
+{
+    struct fault fault;
+    struct passage *p = passage_begin(f, r, &fault);
+    if (p != NULL)
+        p->token = http_defer(x);
+    else
+        api_refuse(f->api, x, &fault, (struct str){0});
+}
+
+void forward_exchange(struct forward *f, struct http_exchange *x)
+{
+    forward_exchange_as(f, x, (struct str){0}, shown_by(x));
 }
 
 void forward_exchange_as(struct forward *f, struct http_exchange *x, struct str own, uint64_t who)
 {
+    struct forward_request r;
     struct fault fault;
     if (!str_is_absent(http_header_get(x, STR("writ-forwarded")))) {
         (void)fault_plain(&fault, ERR_NOT_FOUND);
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
-    bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD;
-    if (reads && f->draining) {
-        (void)fault_plain(&fault, ERR_DRAINING);
-        api_refuse(f->api, x, &fault, (struct str){0});
-        return;
+    request_of(x, own, who, &r);
+    exchange(f, x, &r);
+}
+
+/* ---- the leader ---- */
+
+void forward_relay(struct forward *f, struct http_exchange *x, bool reads)
+{
+    struct forward_request r;
+    request_of(x, (struct str){0}, shown_by(x), &r);
+    r.reads = reads;
+    exchange(f, x, &r);
+}
+
+void forward_relay_deferred(struct forward *f, const struct forward_request *r,
+                            const struct api_deferred *d)
+{
+    struct fault fault;
+    struct passage *p = passage_begin(f, r, &fault);
+    if (p != NULL)
+        p->token = d->token;
+    else
+        api_refuse_deferred(f->api, d, &fault, (struct str){0});
+}
+
+static void ask_again(struct passage *p)
+{
+    struct fault fault;
+    loop_timer_stop(p->forward->loop, &p->again);
+    http_call_cancel(p->outgoing);
+    p->outgoing = p->forward->name[0] != '\0' ? ask_peer(p->forward, p->request, p) : NULL;
+    if (p->outgoing != NULL) return;
+    (void)fault_plain(&fault, ERR_NO_LEADER);
+    passage_refuse(p, &fault);
+}
+
+static void give_up(struct passage *p)
+{
+    struct fault fault;
+    if (http_call_was_sent(p->outgoing))
+        (void)fault_plain(&fault, ERR_OUTCOME_UNKNOWN);
+    else
+        (void)fault_plain(&fault, ERR_LEADER_CHANGED);
+    http_call_cancel(p->outgoing);
+    passage_refuse(p, &fault);
+}
+
+void forward_lead(struct forward *f, struct str address, struct str mark)
+{
+    struct fault fault;
+    check(f->is_to_leader && address.size < sizeof f->leader && mark.size < sizeof f->mark_text);
+    http_idle_clear(f->idle);
+    probe_stop(f);
+    note_reach(f, true); /* until it is seen */
+    loop_timer_stop(f->loop, &f->look);
+    lookup_leave(f->lookup);
+    f->lookup = NULL;
+    f->is_doubtful = false;
+    f->peer = (struct http_peer){0};
+    if (address.size > 0) memcpy(f->leader, address.bytes, address.size);
+    f->leader[address.size] = '\0';
+    memcpy(f->mark_text, mark.bytes, mark.size);
+    f->mark =
+        (struct http_header){.name = STR("Writ-Relay"), .value = str_of(f->mark_text, mark.size)};
+    if (address.size > 0 && find_peer(f, &fault) != ERR_OK && f->lookup == NULL && !f->is_doubtful)
+        log_text(LOG_WARNING, "not_relaying", "the leader's address %s cannot be used: %s", f->name,
+                 fault.text);
+    list_each (&f->under_way, k, following) {
+        struct passage *p = link_owner(k, struct passage, link);
+        if (p->request != NULL)
+            ask_again(p);
+        else
+            give_up(p);
     }
-    bool waits = reads && asks_to_wait(x);
-    struct str echo = api_request_id(x);
-    enum err err = find_room(f, x->body.size, reads, waits, who, &fault);
-    struct passage *p = err == ERR_OK ? calloc(1, sizeof *p + echo.size) : NULL;
-    if (p == NULL) {
-        if (err == ERR_OK) api_no_memory(&fault);
-        api_refuse(f->api, x, &fault, (struct str){0});
-        return;
-    }
-    struct http_call call = {.method = forward_method(x).bytes,
-                             .target = forward_target(x),
-                             .body = x->body,
-                             .content_type = http_header_get(x, STR("content-type")),
-                             .timeout_ms = FORWARD_TIMEOUT_MS,
-                             .reply_max = LIMIT_REPLY_BYTES};
-    char address[CLIENT_ADDRESS_TEXT];
-    copy_headers(x, own, address, &call);
-    p->outgoing = http_call_start(f->loop, &f->peer, &call, passage_done, p);
-    if (p->outgoing == NULL) {
-        free(p);
-        api_refuse(f->api, x, api_no_memory(&fault), (struct str){0});
-        return;
-    }
-    p->forward = f;
-    p->echo_size = echo.size;
-    if (echo.size > 0) memcpy(p->echo, echo.bytes, echo.size);
-    list_append(&f->under_way, &p->link);
-    f->count++;
-    p->reads = reads;
-    f->reads += reads;
-    p->credential = who;
-    p->waits = waits;
-    f->waits += waits;
-    p->body_bytes = x->body.size;
-    f->body_bytes += p->body_bytes;
-    p->token = http_defer(x);
 }

@@ -31,6 +31,7 @@
 #include "engine/runtime/strangers.h"
 #include "engine/decision/digest.h"
 #include "engine/fleet/fleet_member.h"
+#include "engine/fleet/relaying.h"
 #include "engine/runtime/waits.h"
 #include "journal/journal.h"
 #include "pipeline/mirror/state_follower.h"
@@ -72,6 +73,7 @@ struct engine_reactor {
     struct http_server *server;
     struct api api;
     struct forward *forward;      /* NULL: no platform is configured */
+    struct relaying relaying;     /* to the leader of the fleet */
     struct policy_memory *memory; /* of the actions it was asked about */
     struct committer commit;
     struct metrics_sheet *sheet;
@@ -197,6 +199,11 @@ bool engine_stands_still(const struct engine *e);
 static inline bool engine_owns_state(const struct engine *e)
 {
     return e->member == NULL || fleet_member_leads(e->member);
+}
+/* At a replica of a fleet, its own copy of the state answers whether a token was minted (sight.h). */
+static inline bool engine_reads_copy(const struct engine *e, enum call_kind kind)
+{
+    return kind == CALL_TOKEN_GET && !engine_owns_state(e);
 }
 /* ERR_OK: it does now; else why not. */
 static inline enum err engine_state_refusal(const struct engine *e)

@@ -62,6 +62,7 @@ struct http_route {
     const char *members;
     uint32_t roles;       /* the service defines its meaning (access/key.h); 0 = public */
     unsigned char effect; /* the service's own */
+    unsigned char state;  /* the service's own */
     bool may_be_shed;     /* the service's own */
     void (*handle)(void *context, struct http_exchange *x); /* the service's */
     const void *extra;                                      /* the service's own */

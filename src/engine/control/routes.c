@@ -1,6 +1,6 @@
-/* routes.c - every path that the engine serves, with its roles, in one table. The handler checks
- * the caller (caller_operation_begin(), api_admit()), because a dry run takes other roles than the
- * route. If no parameters are named, any is accepted. A route that changes something names the members
+/* routes.c - every path that the engine serves, with its roles, and what it has to do with the state
+ * of a fleet, in one table. The handler checks the caller (caller_operation_begin(), api_admit()),
+ * because a dry run takes other roles than the route. If no parameters are named, any is accepted. A route that changes something names the members
  * of its body. One that decides does not: a request may have members of the client's own.
  *
  * The platform's paths are here too. If `platform.url` is set, they are forwarded with the caller's
@@ -47,13 +47,14 @@ static void route_forward(void *context, struct http_exchange *x)
     {                                                                                              \
         .method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle,  \
         .extra = &form, .parameters = "dry_run explain tenant_id", .roles = role_bits,             \
-        .effect = EFFECT_LOOSEN, .may_be_shed = true                                               \
+        .effect = EFFECT_LOOSEN, .state = STATE_DECIDES, .may_be_shed = true                       \
     }
 /* Each item needs the role of its own form. */
 #define DECIDES_SEVERAL(path, function)                                                            \
     {                                                                                              \
         .method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = function,          \
-        .parameters = "tenant_id", .roles = ASKS, .effect = EFFECT_LOOSEN, .may_be_shed = true     \
+        .parameters = "tenant_id", .roles = ASKS, .effect = EFFECT_LOOSEN, .state = STATE_DECIDES, \
+        .may_be_shed = true                                                                        \
     }
 #define ASKS (ROLE_AGENT | ROLE_APP | ROLE_TOKEN) /* the roles that may have requested a review */
 #define PUBLIC(path, function)                                                                     \
@@ -87,24 +88,28 @@ const struct http_route engine_routes[] = {
      .pattern = "/v1/queue/pending",
      .handle = queue_pending_handle,
      .effect = EFFECT_READ,
+     .state = STATE_LEADER,
      .roles = ASKS | ROLE_REVIEWER,
      .parameters = "limit cursor actor action mine order tenant_id"},
     {.method = HTTP_GET,
      .pattern = "/v1/queue",
      .handle = queue_list_handle,
      .effect = EFFECT_READ,
+     .state = STATE_LEADER,
      .roles = ASKS | ROLE_REVIEWER,
      .parameters = "limit cursor actor action status mine order tenant_id"},
     {.method = HTTP_GET,
      .pattern = "/v1/queue/{id}",
      .handle = queue_get_handle,
      .effect = EFFECT_READ,
+     .state = STATE_LEADER,
      .roles = ASKS | ROLE_REVIEWER,
      .parameters = "tenant_id"},
     {.method = HTTP_GET,
      .pattern = "/v1/queue/{id}/wait",
      .handle = queue_wait_handle,
      .effect = EFFECT_READ,
+     .state = STATE_LEADER,
      .roles = ASKS | ROLE_REVIEWER,
      .parameters = "timeout_ms tenant_id"},
     {.method = HTTP_POST,
@@ -113,6 +118,7 @@ const struct http_route engine_routes[] = {
      .members = "note resolved_by tenant_id",
      .handle = queue_approve_handle,
      .effect = EFFECT_LOOSEN,
+     .state = STATE_LEADER,
      .roles = ROLE_REVIEWER,
      .parameters = "tenant_id"},
     {.method = HTTP_POST,
@@ -121,6 +127,7 @@ const struct http_route engine_routes[] = {
      .members = "note resolved_by tenant_id",
      .handle = queue_deny_handle,
      .effect = EFFECT_TIGHTEN,
+     .state = STATE_LEADER,
      .roles = ROLE_REVIEWER,
      .parameters = "tenant_id"},
     {.method = HTTP_POST,
@@ -129,6 +136,7 @@ const struct http_route engine_routes[] = {
      .members = "note resolved_by tenant_id",
      .handle = queue_revoke_handle,
      .effect = EFFECT_TIGHTEN,
+     .state = STATE_LEADER,
      .roles = ROLE_REVIEWER | ROLE_ADMIN,
      .parameters = "tenant_id"},
     {.method = HTTP_POST,
@@ -136,6 +144,7 @@ const struct http_route engine_routes[] = {
      .body = HTTP_BODY_JSON,
      .handle = queue_redeem_handle,
      .effect = EFFECT_LOOSEN,
+     .state = STATE_LEADER,
      .roles = ASKS,
      .parameters = "tenant_id"},
     {.method = HTTP_POST,
@@ -144,6 +153,7 @@ const struct http_route engine_routes[] = {
      .members = "tenant_id",
      .handle = queue_cancel_handle,
      .effect = EFFECT_TIGHTEN,
+     .state = STATE_LEADER,
      .roles = ROLE_AGENT | ROLE_APP,
      .parameters = "tenant_id"},
 
@@ -151,6 +161,7 @@ const struct http_route engine_routes[] = {
      .pattern = "/v1/actors",
      .handle = actor_list_handle,
      .effect = EFFECT_READ,
+     .state = STATE_LEADER,
      .roles = ROLE_ADMIN,
      .parameters = "limit cursor tenant_id"},
     {.method = HTTP_POST,
@@ -159,6 +170,7 @@ const struct http_route engine_routes[] = {
      .members = "reason tenant_id",
      .handle = actor_suspend_handle,
      .effect = EFFECT_TIGHTEN,
+     .state = STATE_LEADER,
      .roles = ROLE_ADMIN,
      .parameters = "tenant_id"},
     {.method = HTTP_POST,
@@ -167,6 +179,7 @@ const struct http_route engine_routes[] = {
      .members = "reason tenant_id",
      .handle = actor_resume_handle,
      .effect = EFFECT_LOOSEN,
+     .state = STATE_LEADER,
      .roles = ROLE_ADMIN,
      .parameters = "tenant_id"},
 
@@ -176,6 +189,7 @@ const struct http_route engine_routes[] = {
      .members = "acting_for actor audience max_uses scope tenant_id ttl_seconds",
      .handle = token_mint_handle,
      .effect = EFFECT_LOOSEN,
+     .state = STATE_LEADER,
      .may_be_shed = true,
      .roles = ROLE_AGENT,
      .parameters = "tenant_id"},
@@ -183,12 +197,14 @@ const struct http_route engine_routes[] = {
      .pattern = "/v1/tokens",
      .handle = token_list_handle,
      .effect = EFFECT_READ,
+     .state = STATE_LEADER,
      .roles = ROLE_AGENT | ROLE_ADMIN,
      .parameters = "limit cursor actor acting_for active tenant_id"},
     {.method = HTTP_DELETE,
      .pattern = "/v1/tokens/{tokenID}",
      .handle = token_revoke_handle,
      .effect = EFFECT_TIGHTEN,
+     .state = STATE_LEADER,
      .roles = ROLE_AGENT | ROLE_ADMIN,
      .parameters = "tenant_id"},
     {.method = HTTP_POST,
@@ -196,6 +212,7 @@ const struct http_route engine_routes[] = {
      .body = HTTP_BODY_FORM_OR_JSON,
      .handle = token_introspect_handle,
      .effect = EFFECT_READ,
+     .state = STATE_LEADER,
      .may_be_shed = true,
      .roles = ROLE_AGENT | ROLE_APP | ROLE_ADMIN,
      .parameters = "tenant_id"},
@@ -205,6 +222,7 @@ const struct http_route engine_routes[] = {
      .members = "now",
      .handle = signer_rotate_handle,
      .effect = EFFECT_TIGHTEN,
+     .state = STATE_LEADER,
      .roles = ROLE_ADMIN,
      .parameters = ""},
     PUBLIC("/.well-known/jwks.json", jwks_handle),
@@ -317,22 +335,6 @@ static void refuse_for_load(struct engine_reactor *w, struct http_exchange *x)
     api_send(&w->api, x, &reply, (struct str){0});
 }
 
-static void proceed(struct engine_reactor *w, struct http_exchange *x)
-{
-    struct fault f;
-    if (api_accept_assertion(&w->api, x, w->engine->assertions, world_now_ms(), &f))
-        x->route->handle(w, x);
-    else
-        refuse(w, x, &f);
-}
-
-/* All of these read or change state. A request for a decision may, and finds out by its steps. */
-static bool is_of_state(const struct http_route *r)
-{
-    return r->roles != 0 && r->handle != authorize_handle && r->handle != authorize_batch_handle &&
-           r->handle != authzen_evaluation_handle && r->handle != authzen_evaluations_handle;
-}
-
 static bool refuse_state(const struct engine_reactor *w, struct fault *f)
 {
     enum err err = engine_state_refusal(w->engine);
@@ -344,6 +346,25 @@ static bool refuse_state(const struct engine_reactor *w, struct fault *f)
     else
         (void)fault_plain(f, err);
     return true;
+}
+
+/* False: the leader of the fleet serves it, or it was refused. */
+static bool serves_here(struct engine_reactor *w, struct http_exchange *x)
+{
+    struct fault f;
+    const enum relay_course course = relaying_course(w, x, &f);
+    if (course == RELAY_REFUSED) refuse(w, x, &f);
+    return course == RELAY_SERVED_HERE;
+}
+
+static void proceed(struct engine_reactor *w, struct http_exchange *x)
+{
+    struct fault f;
+    if (w->relaying.member != NULL && !serves_here(w, x)) return;
+    if (api_accept_assertion(&w->api, x, w->engine->assertions, world_now_ms(), &f))
+        x->route->handle(w, x);
+    else
+        refuse(w, x, &f);
 }
 
 void route_handle(void *context, struct http_exchange *x)
@@ -373,7 +394,7 @@ void route_handle(void *context, struct http_exchange *x)
         refuse(w, x, &f);
         return;
     }
-    if (is_of_state(x->route) && refuse_state(w, &f)) {
+    if (x->route->state == STATE_LEADER && !w->relaying.follows && refuse_state(w, &f)) {
         refuse(w, x, &f);
         return;
     }

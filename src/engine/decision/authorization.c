@@ -531,6 +531,41 @@ static enum step_result evaluated(struct operation *e)
     return authorization_go(a, AUTH_SETTLE);
 }
 
+/* ---- a replica of a fleet ---- */
+
+/* A "no" of this copy may be out of date; the leader is asked, to a bound. */
+static bool is_worth_asking(struct authorization *a)
+{
+    struct relaying *r = &a->operation.engine_reactor->relaying;
+    return relaying_asks(r, a->operation.caller.key->id, a->tools.now_ms);
+}
+
+bool authorization_touches_state(struct authorization *a)
+{
+    const struct token_claims *token = a->operation.caller.token;
+    /* a dry run shows counts, and may take long: it is the leader's */
+    if (a->tools.dry_run || !str_is_absent(a->retry_header) || (token != NULL && token->counted))
+        return true;
+    if (authorization_is_stopped(a)) return is_worth_asking(a);
+    decide_evaluate(&a->d);
+    const struct policy_outcome *o = &a->d.outcome;
+    if (authorization_permits(a) && o->limit_count > 0) return true;
+    return o->shadow_limit_count > 0 || o->verdict == VERDICT_HUMAN_REVIEW;
+}
+
+static enum step_result follow(struct operation *e)
+{
+    struct authorization *a = of(e);
+    if (!e->engine_reactor->relaying.follows) return STEP_NEXT;
+    if (!is_admitted(a)) return authorization_fail(a, ERR_FLEET_STALE);
+    const bool touches = authorization_touches_state(a);
+    if (touches && a->parent == NULL) return operation_relay(e);
+    /* an item of a batch, of which none touched state a moment ago */
+    if (touches) return authorization_fail(a, ERR_LEADER_CHANGED);
+    if (authorization_is_stopped(a)) authorization_deny_stopped(a);
+    return authorization_go(a, AUTH_SETTLE);
+}
+
 /* ---- limits ---- */
 
 static enum step_result count_call(struct operation *e, const struct limit_request *ask,
@@ -808,6 +843,7 @@ static enum step_result record(struct operation *e)
 static const struct step steps[] = {
     [AUTH_CONFIRM_TOKEN] = SIGHT_STEP,
     [AUTH_READ] = {"read", read_body, NULL},
+    [AUTH_FOLLOW] = {"relay what touches state", follow, NULL},
     [AUTH_HOLD_KEY] = {"hold the key", hold_key, key_held},
     [AUTH_CHECK_ACTOR] = {"check the actor", check_actor, NULL},
     [AUTH_SPEND_TOKEN] = {"spend the token", spend_token, token_spent},

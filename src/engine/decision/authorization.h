@@ -1,6 +1,7 @@
 /* authorization.h - one request for a decision: a process from its body to its answer.
  *
- *   [confirm the token] → read → [hold the key] → check the actor → [spend the token] → evaluate
+ *   [confirm the token] → read → at a replica: relay, or decide without state → settle
+ *     → [hold the key] → check the actor → [spend the token] → evaluate
  *     → [claim] → [old counters] → [check limits] → [count limits] → [check shadow] → [count shadow]
  *     → settle → record | [enqueue] | [share] | [redeem] → [sync] → [release the key] → answer
  *
@@ -24,6 +25,7 @@
 enum authorization_step { /* the places in authorization_process */
                           AUTH_CONFIRM_TOKEN,
                           AUTH_READ,
+                          AUTH_FOLLOW,
                           AUTH_HOLD_KEY,
                           AUTH_CHECK_ACTOR,
                           AUTH_SPEND_TOKEN,
@@ -131,6 +133,9 @@ enum err authorization_may(const struct authorization *a, struct fault *f);
 /* Reads a->body in the form a->form. `trace_id` (or absent) is used if neither the body nor the
  * `traceparent` header has one. It lives as long as the arena. */
 enum err authorization_read(struct authorization *a, struct str trace_id, struct fault *f);
+/* At a replica of a fleet, for a request that was read: whether its decision touches state, so that
+ * the leader makes it. If not, the outcome is evaluated. */
+bool authorization_touches_state(struct authorization *a);
 /* The end without a decision: for the client, or for the parent. */
 enum step_result authorization_refuse(struct operation *e, const struct fault *f);
 

@@ -23,7 +23,8 @@ static void batch_check(const struct batch *b)
 }
 
 /* The places in the table. */
-enum { BATCH_CONFIRM_TOKEN, BATCH_BEGIN, BATCH_ITEM, BATCH_ANSWERED, BATCH_FINISH };
+enum { ITEM_BYTES_MAX = 4 << 20 }; /* to look at one, at a replica */
+enum { BATCH_CONFIRM_TOKEN, BATCH_BEGIN, BATCH_FOLLOW, BATCH_ITEM, BATCH_ANSWERED, BATCH_FINISH };
 
 enum step_result batch_refuse(struct batch *b, const struct fault *f)
 {
@@ -63,23 +64,66 @@ static enum step_result finish(struct operation *e)
     return operation_reply(e, 200, buf_view(&out), (struct str){0});
 }
 
-static enum step_result item(struct operation *e)
+/* The item at hand, as a request of its own. */
+static enum err read_item(struct batch *b, struct fault *f)
 {
-    struct batch *b = of(e);
     batch_check(b);
     struct authorization *a = &b->r.a;
-    struct fault f;
-    if (b->at == b->count) return operation_go(e, BATCH_FINISH);
-    if (world_monotonic_ns() - b->turn_ns > BATCH_TURN_NS) return operation_yield(e);
+    struct operation *e = &a->operation;
     authorization_renew(a);
     e->caller = b->caller;
     if (!str_is_absent(b->retry_header))
         a->retry_header = arena_printf(e->arena, "%.*s/%zu", STR_FORMAT(b->retry_header), b->at);
-    enum err err = b->prepare(b, &f);
-    if (err == ERR_OK) err = authorization_may(a, &f);
-    if (err == ERR_OK) err = authorization_read(a, (struct str){0}, &f);
-    if (err != ERR_OK) return authorization_refuse(e, &f);
-    return operation_enter(e, &authorization_process, AUTH_HOLD_KEY);
+    enum err err = b->prepare(b, f);
+    if (err == ERR_OK) err = authorization_may(a, f);
+    if (err == ERR_OK) err = authorization_read(a, (struct str){0}, f);
+    return err;
+}
+
+static enum step_result item(struct operation *e)
+{
+    struct batch *b = of(e);
+    struct fault f;
+    if (b->at == b->count) return operation_go(e, BATCH_FINISH);
+    if (world_monotonic_ns() - b->turn_ns > BATCH_TURN_NS) return operation_yield(e);
+    if (read_item(b, &f) != ERR_OK) return authorization_refuse(e, &f);
+    return operation_enter(e, &authorization_process, AUTH_FOLLOW);
+}
+
+/* Its memory is given back: the item is read again when it is decided. */
+static bool item_touches_state(struct batch *b)
+{
+    struct arena *arena = b->r.a.operation.arena;
+    struct fault f;
+    const struct arena before = arena_begin_aside(arena, ITEM_BYTES_MAX);
+    const bool touches = read_item(b, &f) == ERR_OK && authorization_touches_state(&b->r.a);
+    const bool is_unknown = arena->overflow;
+    arena_end_aside(arena, &before);
+    return touches || is_unknown;
+}
+
+/* At a replica, the next item, before any is decided: else one could be decided twice. */
+static enum step_result follow(struct operation *e)
+{
+    struct batch *b = of(e);
+    const bool follows = e->engine_reactor->relaying.follows;
+    if (!follows || b->at == b->count) {
+        b->at = 0;
+        return operation_go(e, BATCH_ITEM);
+    }
+    if (world_monotonic_ns() - b->turn_ns > BATCH_TURN_NS) {
+        if (e->x != NULL) e->request = forward_request_copy(e->x, e->arena);
+        return operation_yield(e);
+    }
+    if (item_touches_state(b)) return operation_relay(e);
+    b->at++;
+    return operation_go(e, BATCH_FOLLOW);
+}
+
+static enum step_result followed(struct operation *e)
+{
+    of(e)->turn_ns = world_monotonic_ns();
+    return operation_go(e, BATCH_FOLLOW);
 }
 
 /* Behind a yield. */
@@ -122,6 +166,7 @@ static enum step_result begin(struct operation *e)
 
 static const struct step steps[] = {[BATCH_CONFIRM_TOKEN] = SIGHT_STEP,
                                     [BATCH_BEGIN] = {"begin", begin, NULL},
+                                    [BATCH_FOLLOW] = {"relay what touches state", follow, followed},
                                     [BATCH_ITEM] = {"decide an item", item, continued},
                                     [BATCH_ANSWERED] = {"keep its answer", answered, NULL},
                                     [BATCH_FINISH] = {"finish", finish, NULL}};

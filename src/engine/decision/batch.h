@@ -1,10 +1,11 @@
 /* batch.h - several requests for decisions in one HTTP request: one after the other, one answer.
  *
- *   batch_begin → [confirm the token] → (item → authorization → answered)* → finish
+ *   batch_begin → [confirm the token] → [relay] → (item → authorization → answered)* → finish
  *
  * Each item is decided and recorded like a request of its own. The records of items that need no
  * other reactor are in one block, so they are written together, and one answer waits for all. An
- * item that cannot be judged has a fault instead of a decision. */
+ * item that cannot be judged has a fault instead of a decision. A replica of a fleet relays the whole
+ * batch if one of its items touches state. */
 #ifndef ENGINE_BATCH_H
 #define ENGINE_BATCH_H
 

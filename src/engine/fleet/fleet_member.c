@@ -212,6 +212,8 @@ static void publish(struct fleet_member *m)
     atomic_store(&m->records_until_ms, until_ms);
     atomic_store(&m->admits_until_ms, f->leaves ? 0 : until_ms);
     atomic_store(&m->term, f->replay.last.term);
+    /* a sign of it that came behind a heartbeat of this run */
+    if (f->sign_number > 0) atomic_store(&m->has_leader, true);
     atomic_store(&m->log_ms, f->replay.time_ms);
     publish_lead(m);
     uint64_t now_ms = world_boot_ms();
@@ -508,6 +510,7 @@ bool fleet_member_trouble(struct fleet_member *m, char to[FLEET_REASON_TEXT])
 {
     pthread_mutex_lock(&m->lock);
     memcpy(to, m->broken, FLEET_REASON_TEXT);
+    const bool takes_over = m->leader.is_self; /* and serves a moment later */
     pthread_mutex_unlock(&m->lock);
     if (to[0] != '\0' || statelog_trouble(m->log, to)) return true;
     const char *text = "";
@@ -518,9 +521,9 @@ bool fleet_member_trouble(struct fleet_member *m, char to[FLEET_REASON_TEXT])
     else if (atomic_load(&m->stalls))
         text = "the fleet's log has not moved for longer than journal.stall: requests of the state "
                "are refused";
-    else if (!fleet_member_leads(m))
-        text =
-            "another engine leads the fleet, or none does yet: requests of the state are refused";
+    else if (!fleet_member_leads(m) && (takes_over || !atomic_load(&m->has_leader)))
+        text = "no leader of the fleet has shown itself since this engine started: requests of the "
+               "state are refused";
     snprintf(to, FLEET_REASON_TEXT, "%s", text);
     return to[0] != '\0';
 }

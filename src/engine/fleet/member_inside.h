@@ -59,7 +59,7 @@ struct fleet_member {
 
     /* the view */
     _Atomic uint64_t term, log_ms, prepares, admits_until_ms, records_until_ms;
-    atomic_bool leads, is_over, stalls, reaches;
+    atomic_bool leads, is_over, stalls, reaches, has_leader;
     struct member_reactor reactors[FLEET_REACTORS_MAX];
     pthread_mutex_t lock; /* guards: */
     pthread_cond_t left;

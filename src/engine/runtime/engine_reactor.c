@@ -166,6 +166,7 @@ static void engine_reactor_enter(void *context, struct loop *loop)
     if (c->platform_url[0] != '\0')
         w->forward = forward_create(&w->api, loop, &w->server, c->platform_url, e->tls,
                                     limits.connections_max);
+    relaying_begin(w);
     w->disk.seen_ms = loop_now_ms(loop);
     overload_init(&w->overload, c->overload_delay_ms, world_monotonic_ns());
     strangers_init(&w->strangers);
@@ -188,6 +189,7 @@ static void engine_reactor_leave(void *context)
     loop_timer_stop(w->loop, &w->outbox);
     strangers_fini(&w->strangers, w->loop);
     forward_destroy(w->forward);
+    relaying_end(w);
     http_server_destroy(w->server);
     key_cache_destroy(w->api.cache);
     token_cache_destroy(w->api.tokens);
@@ -237,6 +239,7 @@ static void engine_reactor_begin(void *context)
     take_revocations(w);
     take_bundle(w);
     engine_reactor_check(w);
+    if (w->relaying.member != NULL) relaying_turn(w);
 }
 
 static void engine_reactor_told(void *context, const struct reactor_message *m)
@@ -249,6 +252,7 @@ static void engine_reactor_told(void *context, const struct reactor_message *m)
     http_server_drain(w->server); /* before the waits are answered: their connections close then */
     operations_drain(w);
     if (w->forward != NULL) forward_drain(w->forward);
+    if (w->relaying.to_leader != NULL) forward_drain(w->relaying.to_leader);
 }
 
 static void observe_durable(struct engine_reactor *w, uint64_t durable)

@@ -262,6 +262,25 @@ enum step_result operation_refuse(struct operation *e, const struct fault *f, st
     return STEP_DONE;
 }
 
+enum step_result operation_relay(struct operation *e)
+{
+    struct engine_reactor *w = e->engine_reactor;
+    struct forward *to = w->relaying.to_leader;
+    if (e->x != NULL) {
+        forward_relay(to, e->x, e->x->route->effect == EFFECT_READ);
+    } else if (e->request != NULL) {
+        const struct api_deferred d = deferred(e);
+        forward_relay_deferred(to, e->request, &d);
+    } else {
+        struct fault f;
+        (void)fault_set(&f, ERR_BODY_TOO_LARGE, "",
+                        "the request needs more memory than one request may use");
+        return operation_refuse(e, &f, (struct str){0});
+    }
+    end(e);
+    return STEP_DONE;
+}
+
 enum step_result operation_fail(struct operation *e, const struct fault *f)
 {
     check(e->process != NULL && f->err != ERR_OK);
@@ -342,6 +361,7 @@ static void send(struct engine_reactor *w, struct call *c)
 static void raise_barrier(struct operation *e, const struct call *c)
 {
     const bool is_own = c->to == e->engine_reactor->index;
+    if (engine_reads_copy(e->engine_reactor->engine, c->kind)) return;
     if (e->engine_reactor->commit.log != NULL)
         operation_barrier(e,
                           (struct http_barrier){.lane = LANE_LOG, .block = is_own ? c->block : 0});
@@ -397,7 +417,8 @@ enum step_result operation_call(struct operation *e, enum call_kind kind, unsign
     operation_check(e);
     check(e->state == OPERATION_STEPPING && !call_asks_each_shard(kind));
     unsigned to = slot_owner(slot, w->engine->reactor_count);
-    enum err err = may_begin(e);
+    const bool is_copys = engine_reads_copy(w->engine, kind);
+    enum err err = is_copys ? ERR_OK : may_begin(e);
     if (err != ERR_OK) return refuse_call(e, err);
     address(e, c, kind, to, slot, e->arena);
     if (to == w->index) {

@@ -70,6 +70,8 @@ struct operation {
     const struct bundle *bundle; /* the one in force when it began */
     struct http_barrier barrier; /* what the reply has to wait for, so far */
     struct str echo;             /* the client's X-Request-ID, copied */
+    /* of a replica: to be relayed after the exchange is deferred; NULL: it was not kept */
+    struct forward_request *request;
     struct client_address client;
     struct caller caller;   /* not to be used after a wait: its views are the bundle's */
     struct call call;       /* the one that is away, or was answered last */
@@ -167,6 +169,8 @@ enum err operation_look(struct operation *e);
 enum step_result operation_reply(struct operation *e, int status, struct str body,
                                  struct str request_id);
 enum step_result operation_refuse(struct operation *e, const struct fault *f, struct str trace_id);
+/* At a replica of a fleet: the leader answers the whole request, which nothing was done for. */
+enum step_result operation_relay(struct operation *e);
 /* As the process refuses. */
 enum step_result operation_fail(struct operation *e, const struct fault *f);
 

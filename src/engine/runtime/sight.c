@@ -46,7 +46,9 @@ enum step_result sight_confirm(struct operation *e)
 {
     struct caller *c = &e->caller;
     if (!sight_is_needed(e)) return STEP_NEXT;
+    struct engine_reactor *w = e->engine_reactor;
     check(c->token != NULL);
+    if (w->relaying.follows && e->x != NULL) e->request = forward_request_copy(e->x, e->arena);
     e->call.tenant = c->token->tenant;
     /* the key that minted the token; the token is its own */
     e->call.requester = caller_operation_requester(c);
@@ -60,6 +62,11 @@ enum step_result sight_confirmed(struct operation *e)
     struct caller *c = &e->caller;
     struct fault f;
     enum err err = confirm(e, &f);
+    if (err == ERR_TOKEN_UNKNOWN && w->relaying.follows) {
+        if (relaying_asks(&w->relaying, c->token->key, world_now_ms())) return operation_relay(e);
+        (void)fault_set(&f, ERR_OVERLOADED, "", "%s", RELAYED_NOES_TEXT);
+        return operation_fail(e, &f);
+    }
     if (err != ERR_OK) {
         if (err_status(err) == 401)
             auth_failed_note_ended(w, c->key->id, c->token, &e->client, err);

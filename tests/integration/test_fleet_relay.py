@@ -1,0 +1,263 @@
+"""A fleet of three engines: each step of a story is sent to another engine, and the answers are those of one."""
+
+import signal
+import threading
+
+import pytest
+
+from harness import Program, Wire, eventually, free_port
+from test_fleet_log import FleetOfOne
+
+POLICY = """
+rules:
+  - id: reads
+    agents: ["*"]
+    actions: ["get_*"]
+    decision: allow
+  - id: people
+    users: ["*"]
+    actions: ["read_*"]
+    decision: allow
+  - id: pays
+    agents: ["*"]
+    actions: ["pay_*"]
+    decision: human_review
+  - id: mails
+    agents: ["*"]
+    actions: ["mail_*"]
+    decision: allow
+    limit: {count: 3, per: actor, window: 1h}
+  - id: never
+    agents: ["*"]
+    actions: ["drop_*"]
+    decision: deny
+"""
+
+
+class FleetOfThree(FleetOfOne):
+    def __init__(self, broker, folder):
+        super().__init__(broker, folder)
+        arguments = list(self.engine.arguments)
+        self.engines = [self.engine]
+        for i in (1, 2):
+            more = Program("writ-engine", free_port(), [], folder / f"engine{i}.log")
+            more.arguments = list(arguments)
+            for option, value in (("--data", folder / f"engine{i}-data"), ("--listen", f"127.0.0.1:{more.port}")):
+                more.arguments[more.arguments.index(option) + 1] = str(value)
+            self.engines.append(more)
+        for engine in self.engines:
+            engine.arguments[engine.arguments.index("--fleet.advertise") + 1] = engine.url
+
+    def start(self):
+        self.seed()
+        self.keys["reviewer"] = self.key("rita", ["reviewer"], owner="rita", reviewers=["*"])
+        for engine in self.engines[1:]:
+            engine.start()
+        self.policy("all", POLICY)
+        self.wait_all()
+        return self
+
+    def wait_all(self):
+        newest = self.metrics(self.platform)["writ_platform_bundle_revision"]
+        for engine in self.engines:
+            if engine.process is not None:
+                eventually(lambda e=engine: self.metrics(e)["writ_engine_bundle_revision"] >= newest, f"{engine.log} follows")
+
+    def close(self):
+        for engine in self.engines[1:]:
+            engine.end()
+        super().close()
+
+    def at(self, number, key="agent"):
+        return Wire(self.engines[number % 3].address, self.keys.get(key, key))
+
+    def leads(self, number):
+        return self.metrics(self.engines[number])["writ_engine_fleet_leads"] == 1
+
+    def leader(self):
+        return eventually(lambda: [number for number in range(3) if self.leads(number)], "an engine leads")[0]
+
+
+@pytest.fixture(scope="module")
+def fleet(broker, tmp_path_factory):
+    three = FleetOfThree(broker, tmp_path_factory.mktemp("three"))
+    try:
+        yield three.start()
+    finally:
+        three.close()
+
+
+@pytest.fixture
+def step(fleet):
+    """Sends each request to the next engine, over a connection of its own."""
+    count = iter(range(1, 1000000))
+
+    def send(method, path, body=None, key="agent", headers=None, at=None):
+        with fleet.at(next(count) if at is None else at, key) as wire:
+            return wire.request(method, path, body, headers=headers or {})
+    return send
+
+
+def listed(reply):
+    return next(value for value in reply.json.values() if isinstance(value, list))
+
+
+def authorize(step, actor, action, **more):
+    return step("POST", "/v1/agent/authorize", {"actor": actor, "action": action}, **more)
+
+
+def test_a_review_is_one_review_at_all_engines(step):
+    asked = authorize(step, "payer", "pay_invoice")
+    assert asked.status == 200 and asked.json["decision"] == "human_review", asked
+    review = asked.json["review_id"]
+    again = authorize(step, "payer", "pay_invoice")
+    assert again.json["review_id"] == review, again
+    for _ in range(3):
+        seen = step("GET", f"/v1/queue/{review}")
+        assert seen.status == 200 and seen.json["status"] == "pending", seen
+        assert any(item["id"] == review for item in listed(step("GET", "/v1/queue/pending", key="reviewer")))
+    waited = []
+    waiters = [threading.Thread(target=lambda n=n: waited.append(step("GET", f"/v1/queue/{review}/wait?timeout_ms=60000", at=n)))
+               for n in range(3)]
+    for waiter in waiters:
+        waiter.start()
+    approved = step("POST", f"/v1/queue/{review}/approve", {"note": "fine"}, key="reviewer")
+    assert approved.status == 200 and approved.json["status"] == "approved", approved
+    for waiter in waiters:
+        waiter.join()
+    assert [reply.json["status"] for reply in waited] == ["approved"] * 3, waited
+    assert step("POST", f"/v1/queue/{review}/deny", {}, key="reviewer").status == 409
+    body = {"actor": "payer", "action": "pay_invoice"}
+    redeemed = step("POST", f"/v1/queue/{review}/redeem", body)
+    assert redeemed.status == 200 and redeemed.json["decision"] == "allow", redeemed
+    for _ in range(3):
+        reply = step("POST", f"/v1/queue/{review}/redeem", body)
+        assert reply.status == 200 and reply.json["decision"] == "deny", reply
+
+
+def test_a_token_is_known_and_ended_at_all_engines(step):
+    for _ in range(3):  # each engine mints one
+        minted = step("POST", "/v1/tokens/mint", {"scope": "*", "actor": "reader", "ttl_seconds": 600})
+        assert minted.status == 201, minted
+        token, text = minted.json["token_id"], minted.json["token"]
+        for _ in range(3):  # no 401 right after it was minted
+            reply = authorize(step, "reader", "get_x", key=text)
+            assert reply.status == 200 and reply.json["decision"] == "allow", reply
+        assert step("POST", "/v1/tokens/introspect", {"token": text}).json["active"] is True
+        assert step("DELETE", f"/v1/tokens/{token}", key="admin").status in (200, 204)
+        for _ in range(6):
+            reply = authorize(step, "reader", "get_x", key=text)
+            assert reply.status == 401, reply
+        for _ in range(3):
+            assert step("POST", "/v1/tokens/introspect", {"token": text}).json["active"] is False
+
+
+def test_a_tokens_uses_are_counted_together(step):
+    minted = step("POST", "/v1/tokens/mint", {"scope": "*", "actor": "user5", "ttl_seconds": 600, "max_uses": 5})
+    text = minted.json["token"]
+    decisions = [authorize(step, "user5", "get_x", key=text).json["decision"] for _ in range(9)]
+    assert decisions == ["allow"] * 5 + ["deny"] * 4, decisions
+
+
+def test_a_limit_is_one_limit(step):
+    decisions = [authorize(step, "mailer", "mail_x").json["decision"] for _ in range(6)]
+    assert decisions == ["allow"] * 3 + ["deny"] * 3, decisions
+    batch = step("POST", "/v1/authorize/batch", {"requests": [{"actor": "mailer2", "action": "mail_x"}] * 2 +
+                                                 [{"actor": "mailer2", "action": "get_x"}]})
+    assert [item["decision"] for item in batch.json["decisions"]] == ["allow"] * 3, batch
+    assert [authorize(step, "mailer2", "mail_x").json["decision"] for _ in range(2)] == ["allow", "deny"]
+
+
+def test_the_kill_switch_holds_at_all_engines(step):
+    text = step("POST", "/v1/tokens/mint", {"scope": "*", "actor": "rogue", "ttl_seconds": 600}).json["token"]
+    for _ in range(3):
+        assert authorize(step, "rogue", "get_x").json["decision"] == "allow"
+        assert authorize(step, "rogue", "get_x", key=text).json["decision"] == "allow"
+    assert step("POST", "/v1/actors/rogue/suspend", {"reason": "loops"}, key="admin").status == 200
+    for _ in range(6):
+        reply = authorize(step, "rogue", "get_x")
+        assert reply.json["decision"] == "deny" and reply.json["rule"] == "actor:suspended", reply
+        assert authorize(step, "rogue", "get_x", key=text).status == 401
+    for _ in range(3):
+        assert "rogue" in [item["actor"] for item in listed(step("GET", "/v1/actors", key="admin"))]
+    assert step("POST", "/v1/actors/rogue/resume", {}, key="admin").status == 200
+    for _ in range(6):
+        assert authorize(step, "rogue", "get_x").json["decision"] == "allow"
+        assert authorize(step, "rogue", "get_x", key=text).status == 401  # it stays dead
+
+
+def test_a_repeated_request_has_one_outcome(step):
+    headers = {"Idempotency-Key": "once-and-only-once"}
+    replies = [authorize(step, "payer", "pay_twice", headers=headers) for _ in range(4)]
+    assert len({reply.json["review_id"] for reply in replies}) == 1, replies
+    minted = [step("POST", "/v1/tokens/mint", {"scope": "*", "actor": "once", "ttl_seconds": 600},
+                   headers={"Idempotency-Key": "mint-once-and-only-once"}) for _ in range(4)]
+    assert len({reply.json["token_id"] for reply in minted}) == 1, minted
+
+
+def test_a_relayed_request_is_for_the_leader_of_that_term_only(fleet, step):
+    leads = fleet.leader()
+    body = {"scope": "*", "actor": "reader", "ttl_seconds": 600}
+    mint = ("POST", "/v1/tokens/mint", body)
+    term = int(fleet.metrics(fleet.engines[leads])["writ_engine_fleet_term"])
+    served = step(*mint, headers={"Writ-Relay": f"b/{term}"}, at=leads)
+    assert served.status == 201, served
+    for number, header in ((leads, f"b/{term + 1}"), (leads + 1, f"b/{term}"), (leads + 2, f"b/{term}")):
+        reply = step(*mint, headers={"Writ-Relay": header}, at=number)
+        assert reply.status == 503 and reply.json["code"] == "leader_changed", (number, header, reply)
+        assert reply.header("Retry-After") == "1"
+    reply = step(*mint, headers={"Writ-Relay": "nonsense"}, at=leads)
+    assert reply.status == 400 and reply.json["code"] == "bad_header", reply
+
+
+def test_plain_decisions_are_the_engines_own(fleet, step):
+    """They stay in its own journal; what is relayed is recorded by the leader alone."""
+    before = [fleet.metrics(engine)["writ_engine_journal_seq"] for engine in fleet.engines]
+    replica = (fleet.leader() + 1) % 3
+    for _ in range(5):
+        assert authorize(step, "plain", "get_x", at=replica).json["decision"] == "allow"
+        assert authorize(step, "plain", "drop_x", at=replica).json["decision"] == "deny"
+        assert step("POST", "/v1/authorize", {"user_id": "ann", "action": "read_x"}, at=replica).json["decision"] == "allow"
+    batch = step("POST", "/v1/authorize/batch", {"requests": [{"actor": "plain", "action": "get_x"}] * 3}, at=replica)
+    assert [item["decision"] for item in batch.json["decisions"]] == ["allow"] * 3, batch
+    reply = step("POST", "/access/v1/evaluation", {"subject": {"type": "agent", "id": "plain"}, "action": {"name": "get_x"},
+                                                   "resource": {"type": "db", "id": "1"}}, at=replica)
+    assert reply.status == 200 and reply.json["decision"] is True, reply
+    middle = [fleet.metrics(engine)["writ_engine_journal_seq"] for engine in fleet.engines]
+    assert middle[replica] - before[replica] == 19, (before, middle)
+    for _ in range(5):
+        assert authorize(step, "relayed", "pay_x", at=replica).json["decision"] == "human_review"
+    assert fleet.metrics(fleet.engines[replica])["writ_engine_journal_seq"] == middle[replica]
+
+
+def test_another_leader_is_asked_what_the_former_has_not_answered(fleet, step):
+    """The leader hangs, and is replaced. Meanwhile the others decide what is plain."""
+    review = authorize(step, "patient", "pay_rent").json["review_id"]
+    text = step("POST", "/v1/tokens/mint", {"scope": "*", "actor": "patient", "ttl_seconds": 600}).json["token"]
+    leads = fleet.leader()
+    replica, others = (leads + 1) % 3, [number for number in range(3) if number != leads]
+    fleet.engines[leads].signal(signal.SIGSTOP)
+    answers = {}
+
+    def ask(name, *request, **more):
+        answers[name] = step(*request, at=replica, **more)
+    asking = [threading.Thread(target=ask, args=("wait", "GET", f"/v1/queue/{review}/wait?timeout_ms=60000")),
+              threading.Thread(target=ask, args=("approve", "POST", f"/v1/queue/{review}/approve", {}), kwargs={"key": "reviewer"})]
+    for thread in asking:
+        thread.start()
+    for _ in range(20):
+        assert authorize(step, "plain", "get_x", at=replica).json["decision"] == "allow"
+    eventually(lambda: any(fleet.leads(number) for number in others), "another engine leads")
+    asking[1].join()
+    assert answers["approve"].status == 503 and answers["approve"].json["code"] == "outcome_unknown", answers
+    approved = eventually(lambda: [reply for reply in [step("POST", f"/v1/queue/{review}/approve", {}, key="reviewer", at=replica)]
+                                   if reply.status != 503], "the review is approved")[0]
+    assert approved.status == 200 and approved.json["status"] == "approved", approved
+    asking[0].join()
+    assert answers["wait"].status == 200 and answers["wait"].json["status"] == "approved", answers
+    fleet.engines[leads].signal(signal.SIGCONT)
+    assert fleet.engines[leads].wait() == 1  # it ends, and its supervisor starts it again
+    fleet.engines[leads].start()
+    for number in range(3):
+        assert step("GET", f"/v1/queue/{review}", at=number).json["status"] == "approved"
+        assert authorize(step, "patient", "get_x", key=text, at=number).json["decision"] == "allow"
