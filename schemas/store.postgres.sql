@@ -234,6 +234,17 @@ CREATE TABLE removals (
 );
 CREATE INDEX removals_stream ON removals (node, journal, end_seq);
 
+-- The newest checkpoint of a stream that an anchor has (docs/guides/anchors.md), and since when.
+CREATE TABLE anchors (
+    name text COLLATE "C" NOT NULL,
+    node text COLLATE "C" NOT NULL,
+    journal text COLLATE "C" NOT NULL,
+    base bigint NOT NULL,
+    end_seq bigint NOT NULL,
+    anchored_at bigint NOT NULL,
+    PRIMARY KEY (name, node, journal, base)
+);
+
 -- What arrived and could not be a row. A row here wants a person's look. At most 100,000 rows and 256
 -- MiB: then the oldest go, as those do that are older than quarantine.keep.
 CREATE TABLE quarantine (

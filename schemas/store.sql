@@ -1,5 +1,5 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 17. The program makes and migrates it by itself
+-- platform runs. PRAGMA user_version = 19. The program makes and migrates it by itself
 -- (src/store/schema_sqlite.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
@@ -205,6 +205,17 @@ CREATE TABLE removals (
     created_at INTEGER NOT NULL
 );
 CREATE INDEX removals_stream ON removals (node, journal, end_seq);
+
+-- The newest checkpoint of a stream that an anchor has (docs/guides/anchors.md), and since when.
+CREATE TABLE anchors (
+    name TEXT NOT NULL,
+    node TEXT NOT NULL,
+    journal TEXT NOT NULL,
+    base INTEGER NOT NULL,
+    end_seq INTEGER NOT NULL,
+    anchored_at INTEGER NOT NULL,
+    PRIMARY KEY (name, node, journal, base)
+) WITHOUT ROWID;
 
 -- What arrived and could not be a row. A row here wants a person's look. At most 100,000 rows and 256
 -- MiB: then the oldest go, as those do that are older than quarantine.keep.

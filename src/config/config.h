@@ -26,7 +26,7 @@ enum {
     CONFIG_OPTIONS
 };
 
-enum { CHANNELS_MAX = 32, PROVIDERS_MAX = 8, GROUP_NAME_MAX = 32 };
+enum { CHANNELS_MAX = 32, PROVIDERS_MAX = 8, ANCHORS_MAX = 8, GROUP_NAME_MAX = 32 };
 
 enum {
 #define CHANNEL(field, type, key, otherwise, help) CHANNEL_AT_##field,
@@ -42,8 +42,16 @@ enum {
     PROVIDER_OPTIONS
 };
 
+enum {
+#define ANCHOR(field, type, key, otherwise, help) ANCHOR_AT_##field,
+#include "config/anchors.def"
+#undef ANCHOR
+    ANCHOR_OPTIONS
+};
+
 struct config_channel; /* below */
 struct config_provider;
+struct config_anchor;
 
 struct config {
 #define CONFIG_TEXT(field) const char *field;
@@ -66,6 +74,8 @@ struct config {
     size_t channel_count;
     struct config_provider *providers[PROVIDERS_MAX];
     size_t provider_count;
+    struct config_anchor *anchors[ANCHORS_MAX];
+    size_t anchor_count;
 };
 
 /* The options notify.NAME.… of one NAME. Only their form is checked here. */
@@ -84,6 +94,15 @@ struct config_provider {
 #include "config/providers.def"
 #undef PROVIDER
     char *sources[PROVIDER_OPTIONS];
+};
+
+/* The same for anchor.NAME.… */
+struct config_anchor {
+    char name[GROUP_NAME_MAX + 1];
+#define ANCHOR(field, type, key, otherwise, help) CONFIG_##type(field)
+#include "config/anchors.def"
+#undef ANCHOR
+    char *sources[ANCHOR_OPTIONS];
 };
 
 /* Reads --config FILE (or WRIT_CONFIG), environment and flags. ERR_END: --help or --version was

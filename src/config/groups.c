@@ -1,5 +1,5 @@
-/* groups.c - options of which there are several sets, each with a name: notify.NAME.KEY, oidc.NAME.KEY. A
- * group has one row of its table for each KEY, and one struct for each NAME. */
+/* groups.c - options of which there are several sets, each with a name: notify.NAME.KEY, oidc.NAME.KEY,
+ * anchor.NAME.KEY. A group has one row of its table for each KEY, and one struct for each NAME. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,9 +28,17 @@ static const struct option provider_rows[PROVIDER_OPTIONS] = {
 #undef PROVIDER
 };
 
+static const struct option anchor_rows[ANCHOR_OPTIONS] = {
+#define ANCHOR(field, kind, key, fallback, text)                                                   \
+    ROW(config_anchor, ANCHOR_AT_, field, kind, key, fallback, text)
+#include "config/anchors.def"
+#undef ANCHOR
+};
+
 /* Each struct begins with its name. */
 _Static_assert(offsetof(struct config_channel, name) == 0 &&
                    offsetof(struct config_provider, name) == 0 &&
+                   offsetof(struct config_anchor, name) == 0 &&
                    sizeof(void *) == sizeof(struct config_channel *),
                "a member is found by its name");
 
@@ -57,6 +65,17 @@ static const struct group groups[] = {
      .sources_at = offsetof(struct config_provider, sources),
      .list_at = offsetof(struct config, providers),
      .count_at = offsetof(struct config, provider_count)},
+    {.prefix = "anchor.",
+     .things = "anchors",
+     .title = "Anchors of the audit trail",
+     .guide = "anchors.md",
+     .rows = anchor_rows,
+     .row_count = ANCHOR_OPTIONS,
+     .members_max = ANCHORS_MAX,
+     .member_size = sizeof(struct config_anchor),
+     .sources_at = offsetof(struct config_anchor, sources),
+     .list_at = offsetof(struct config, anchors),
+     .count_at = offsetof(struct config, anchor_count)},
 };
 
 const struct group *group_at(size_t index)

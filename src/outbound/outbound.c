@@ -184,8 +184,13 @@ static bool set_http(struct transfer *t, const struct outbound_request *r)
         (curl_easy_setopt(t->easy, CURLOPT_POST, 1L) == CURLE_OK &&
          curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->body) == CURLE_OK &&
          curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->size) == CURLE_OK);
-    return set && curl_easy_setopt(t->easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC) == CURLE_OK &&
-           curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers) == CURLE_OK &&
+    if (set && r->method == OUTBOUND_PUT)
+        set = curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, "PUT") == CURLE_OK;
+    if (set)
+        set = r->signature == NULL
+                  ? curl_easy_setopt(t->easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC) == CURLE_OK
+                  : curl_easy_setopt(t->easy, CURLOPT_AWS_SIGV4, r->signature) == CURLE_OK;
+    return set && curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers) == CURLE_OK &&
            curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) ==
                CURLE_OK &&
            curl_easy_setopt(t->easy, CURLOPT_USERAGENT, "writ/" WRIT_VERSION) == CURLE_OK;

@@ -1,5 +1,5 @@
 /* outbound.h - requests to other machines over the internet, by HTTP and SMTP, with libcurl: messages of
- * channels, and the documents of identity providers. One request at a time for each place.
+ * channels, the documents of identity providers, and checkpoints to their anchors. One request at a time for each place.
  *
  * The other side is not trusted: a redirect is not followed, an answer is read up to a bound, everything
  * together takes OUTBOUND_MS at most, and the address is checked when it is connected to (so that a name
@@ -23,7 +23,7 @@ enum {
 
 struct outbound;
 
-enum outbound_method { OUTBOUND_POST, OUTBOUND_GET, OUTBOUND_MAIL };
+enum outbound_method { OUTBOUND_POST, OUTBOUND_PUT, OUTBOUND_GET, OUTBOUND_MAIL };
 
 struct outbound_request { /* all of it is copied */
     enum outbound_method method;
@@ -33,7 +33,11 @@ struct outbound_request { /* all of it is copied */
     size_t header_count;
     const char *from, *to;       /* mail; `to` with commas between */
     const char *user, *password; /* NULL or "": no login; of HTTP, in the scheme Basic */
-    size_t answer_max;           /* bytes that are kept; 0: the answer is not wanted */
+    /* Of HTTP: "aws:amz:REGION:s3", to sign the request with user and password (AWS Signature 4)
+     * instead. One of the headers is then x-amz-content-sha256, and none is without a value. NULL: it is not
+     * signed. */
+    const char *signature;
+    size_t answer_max; /* bytes that are kept; 0: the answer is not wanted */
     bool allow_private, allow_plaintext;
 };
 

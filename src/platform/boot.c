@@ -204,6 +204,7 @@ static enum err boot(struct platform *p, struct fault *f)
         err =
             retention_thread_create(c, &p->history, &p->pepper, p->signer, &p->retention_thread, f);
     if (err == ERR_OK) err = notify_start(p, f);
+    if (err == ERR_OK) err = anchors_begin(p, f);
     if (err == ERR_OK) err = providers_start(p, f);
     if (err == ERR_OK) relying_party_tell(p);
     if (err == ERR_OK) err = directory_create(p, &p->watch, f);
@@ -301,6 +302,7 @@ void platform_destroy(struct platform *p)
     policy_book_destroy(p->book);
     consumer_stop(p->consumer);
     notifier_stop(p->notifier);
+    anchors_stop(p->anchors);
     retention_thread_destroy(p->retention_thread);
     if (p->server != NULL) {
         follow_drain(p);

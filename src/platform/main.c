@@ -12,7 +12,7 @@
 
 /* 17 with two readers. The rest is for Kafka, the engine's address, and files that are briefly
  * open. A reader has the database and its log. A channel has a connection or two that are tried at
- * once, and all of them share the database, its log and libcurl's wakeup. */
+ * once, and all of them share the database, its log and libcurl's wakeup; so do anchors. */
 enum { DESCRIPTORS = 28, DESCRIPTORS_EACH = 2, DESCRIPTORS_NOTIFIER = 8, DESCRIPTORS_CHANNEL = 3 };
 /* libcurl's wakeup, and exchanges of codes; each provider's own fetch. */
 enum { DESCRIPTORS_PROVIDERS = 28, DESCRIPTORS_PROVIDER = 3 };
@@ -21,8 +21,9 @@ static size_t descriptors(const struct config *c)
 {
     size_t count = DESCRIPTORS + DESCRIPTORS_EACH * c->readers;
     if (c->channel_count > 0) count += DESCRIPTORS_NOTIFIER;
+    if (c->anchor_count > 0) count += DESCRIPTORS_NOTIFIER;
     if (c->provider_count > 0) count += DESCRIPTORS_PROVIDERS;
-    return count + DESCRIPTORS_CHANNEL * c->channel_count +
+    return count + DESCRIPTORS_CHANNEL * (c->channel_count + c->anchor_count) +
            DESCRIPTORS_PROVIDER * c->provider_count;
 }
 

@@ -59,6 +59,11 @@ static enum err store_trouble(const struct platform *p, struct fault *f)
 
 static void put_checks(struct checks *c, struct platform *p)
 {
+    if (p->anchors != NULL) {
+        struct anchors_status anchors;
+        anchors_status(p->anchors, &anchors);
+        checks_put(c, METRIC_PLATFORM_CHECK_ANCHORS, "anchors", anchors.is_well, anchors.text);
+    }
     char clock[CLOCK_TROUBLE_TEXT];
     checks_put(c, METRIC_PLATFORM_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
     if (p->consumer != NULL) {
@@ -111,6 +116,7 @@ void healthz_handle(void *context, struct http_exchange *x)
     buf_put_literal(&b, "{\"checks\":{");
     put_checks(&c, p);
     buf_put_byte(&b, '}');
+    anchors_put(&b, p);
     notify_put(&b, p);
     providers_put(&b, p);
     if (p->policy_report.is_complete)

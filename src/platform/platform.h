@@ -5,6 +5,7 @@
  *   readers           queries, each on a snapshot of its own
  *   consumer          Kafka's topic into the store (pipeline/ingest/consume.h), if configured
  *   notifier          messages about reviews (pipeline/notify/notifier.h), if channels are configured
+ *   anchors           checkpoints to places outside (pipeline/anchor/anchors.h), if some are configured
  *   providers         documents of identity providers (oidc/oidc.h), if providers are configured
  *   retention thread  old events and ended keys, PostgreSQL's partitions (retention_thread.h)
  *
@@ -22,6 +23,7 @@
 #include "config/config.h"
 #include "http/listen.h"
 #include "pipeline/ingest/consume.h"
+#include "pipeline/anchor/anchors.h"
 #include "pipeline/notify/notifier.h"
 #include "store/quarantine.h"
 #include "store/streams.h"
@@ -82,6 +84,8 @@ struct platform {
     struct notifier *notifier; /* of channels; NULL: none is configured. Also set at boot */
     struct notify_channel channels[CHANNELS_MAX];
     char console_url[CONSOLE_URL_TEXT];
+    struct anchors *anchors; /* NULL: none is configured. Also set at boot */
+    struct anchor anchor_list[ANCHORS_MAX];
     struct metrics_sheet *sheet; /* the reactor's */
     struct key_table *keys;      /* replaced whole when keys change */
     /* How many of them were made under another pepper than ours, at the last tick. */
@@ -139,6 +143,11 @@ void platform_destroy(struct platform *p);
 enum err notify_start(struct platform *p, struct fault *f);
 /* ,"channels": what waits on each; for /healthz. */
 void notify_put(struct buf *out, struct platform *p);
+
+/* anchors.c: checks the anchors of the configuration, and starts sending checkpoints to them. */
+enum err anchors_begin(struct platform *p, struct fault *f);
+/* ,"anchors": what each has; for /healthz. */
+void anchors_put(struct buf *out, struct platform *p);
 
 /* ---- routes (routes.c): context is the platform ---- */
 

@@ -321,6 +321,11 @@ static const char step_18[] =
     " end_seq bigint NOT NULL, note text COLLATE \"C\" NOT NULL, created_at bigint NOT NULL);"
     "CREATE INDEX removals_stream ON removals (node, journal, end_seq);";
 
+static const char step_19[] =
+    "CREATE TABLE anchors (name text COLLATE \"C\" NOT NULL, node text COLLATE \"C\" NOT NULL,"
+    " journal text COLLATE \"C\" NOT NULL, base bigint NOT NULL, end_seq bigint NOT NULL,"
+    " anchored_at bigint NOT NULL, PRIMARY KEY (name, node, journal, base));";
+
 /* Steps 2 and 3 are older than the PostgreSQL store: they are in the first. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
@@ -341,4 +346,5 @@ const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_16, NULL, NULL},
     {step_17, NULL, NULL},
     {step_18, NULL, NULL},
+    {step_19, NULL, NULL},
 };

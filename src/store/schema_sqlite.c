@@ -303,6 +303,11 @@ static const char step_18[] =
     " from_seq INTEGER NOT NULL, end_seq INTEGER NOT NULL, note TEXT NOT NULL, created_at INTEGER NOT NULL);"
     "CREATE INDEX removals_stream ON removals (node, journal, end_seq);";
 
+static const char step_19[] =
+    "CREATE TABLE anchors (name TEXT NOT NULL, node TEXT NOT NULL, journal TEXT NOT NULL,"
+    " base INTEGER NOT NULL, end_seq INTEGER NOT NULL, anchored_at INTEGER NOT NULL,"
+    " PRIMARY KEY (name, node, journal, base)) WITHOUT ROWID;";
+
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {step_2, NULL, NULL},
@@ -322,4 +327,5 @@ const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_16, NULL, NULL},
     {step_17, NULL, NULL},
     {step_18, NULL, NULL},
+    {step_19, NULL, NULL},
 };

@@ -1,0 +1,359 @@
+#include "pipeline/anchor/anchors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "base/world.h"
+#include "crypto/crypto.h"
+#include "json/json.h"
+#include "metrics/metrics.h"
+#include "outbound/outbound.h"
+#include "pipeline/anchor/anchor_store.h"
+
+enum {
+    LOOK_MS = 250,
+    STATUS_MS = 2000,
+    FAILURES_REPORTED = 3, /* in a row: then the check fails */
+    ARENA_BYTES = 4 << 20,
+    HEAD_TEXT = 128,
+    HTTP_THERE_ALREADY = 412, /* the object of this very checkpoint */
+};
+
+static const struct backoff anchor_backoff = {1000, 60000};
+
+struct place {
+    const struct anchor *anchor;
+    struct arena arena; /* of the list */
+    struct anchor_due list[ANCHOR_DUE_MAX];
+    size_t count, sent; /* of the list; sent of these */
+    bool is_sending;
+    uint64_t next_ms, failures; /* monotonic; in a row */
+    char error[ANCHORS_ERROR_TEXT];
+};
+
+struct anchors {
+    struct anchors_options options;
+    struct store *store;
+    struct metrics_sheet *sheet;
+    struct outbound *sender;
+    uint64_t status_ms; /* when next; monotonic */
+    char trouble[320];  /* of the store; "": none */
+    atomic_bool stopping;
+    pthread_t thread;
+    pthread_mutex_t lock; /* protects the status */
+    struct anchors_status status;
+    size_t place_count;
+    struct place places[];
+};
+
+static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
+
+static void in_trouble(struct anchors *a, const struct fault *f)
+{
+    if (strcmp(a->trouble, f->text) != 0)
+        log_line(LOG_WARNING, "anchor_store", "why", f->text, NULL);
+    snprintf(a->trouble, sizeof a->trouble, "%s", f->text);
+}
+
+static void failed(struct anchors *a, struct place *p, const char *why)
+{
+    if (p->failures++ == 0)
+        log_line(LOG_WARNING, "anchor_failed", "anchor", p->anchor->name, "why", why, NULL);
+    metric_add(a->sheet, METRIC_ANCHOR_FAILED, 1);
+    snprintf(p->error, sizeof p->error, "%s", why);
+    p->next_ms = monotonic_ms() + backoff_ms(&anchor_backoff, p->failures);
+}
+
+/* ---- files ---- */
+
+/* Nothing of a file is ever read: what a reader makes of a last line without a newline is its own. */
+static bool append(const char *path, struct str text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+    if (fd < 0) return false;
+    bool good = true;
+    while (text.size > 0 && good) {
+        ssize_t n = write(fd, text.bytes, text.size);
+        if (n < 0 && errno == EINTR) continue;
+        good = n > 0;
+        if (good) text = str_skip(text, (size_t)n);
+    }
+    good = good && fsync(fd) == 0;
+    int why = errno;
+    (void)close(fd);
+    errno = why;
+    return good;
+}
+
+static void send_to_file(struct anchors *a, struct place *p)
+{
+    struct buf lines;
+    buf_init(&lines, 16 << 10, 1 << 20);
+    /* It begins a line of its own, if an earlier attempt was cut short. */
+    if (p->failures > 0) buf_put_byte(&lines, '\n');
+    for (size_t i = 0; i < p->count; i++) anchor_put_line(&lines, p->list[i].note, world_now_ms());
+    if (lines.overflow) {
+        failed(a, p, "there was no memory for the lines");
+    } else if (!append(p->anchor->file, buf_view(&lines))) {
+        char why[ANCHORS_ERROR_TEXT];
+        snprintf(why, sizeof why, "%s: %s", p->anchor->file, strerror(errno));
+        failed(a, p, why);
+    } else {
+        p->sent = p->count;
+    }
+    buf_fini(&lines);
+}
+
+/* ---- buckets ---- */
+
+static void put_hash_head(char to[HEAD_TEXT], struct str body)
+{
+    struct sha256 hash = sha256_once(body);
+    char hex[2 * SHA256_BYTES];
+    hex_write(hex, hash.bytes, sizeof hash.bytes);
+    snprintf(to, HEAD_TEXT, "x-amz-content-sha256: %.*s", 2 * SHA256_BYTES, hex);
+}
+
+static void put_until_head(char to[HEAD_TEXT], uint64_t until_ms)
+{
+    char until[TIME_TEXT];
+    time_write(until_ms, until);
+    snprintf(to, HEAD_TEXT, "x-amz-object-lock-retain-until-date: %.*s", TIME_TEXT, until);
+}
+
+/* The name of the checkpoint's first line. */
+static struct str origin_of(struct str note)
+{
+    note.size = str_find(note, '\n');
+    return note;
+}
+
+static void send_to_bucket(struct anchors *a, struct place *p)
+{
+    const struct anchor *to = p->anchor;
+    const struct anchor_due *d = &p->list[p->sent];
+    char secret[ANCHOR_SECRET_MAX + 2], signature[64], hash[HEAD_TEXT], until[HEAD_TEXT];
+    struct fault f = {0};
+    if (anchor_read_secret(to, secret, &f) != ERR_OK) {
+        failed(a, p, f.text);
+        return;
+    }
+    struct buf url;
+    buf_init(&url, 1 << 10, 8 << 10);
+    anchor_put_url(&url, to, origin_of(d->note), d->end_seq);
+    buf_put_byte(&url, '\0');
+    snprintf(signature, sizeof signature, "aws:amz:%s:s3", to->region);
+    put_hash_head(hash, d->note);
+    struct outbound_request r = {.method = OUTBOUND_PUT,
+                                 .url = url.bytes,
+                                 .body = d->note,
+                                 .headers = {"content-type: text/plain", "if-none-match: *", hash},
+                                 .header_count = 3,
+                                 .user = to->access_key,
+                                 .password = secret,
+                                 .signature = signature,
+                                 .allow_private = to->allow_private,
+                                 .allow_plaintext = to->allow_plaintext};
+    if (to->retain_ms != 0) {
+        put_until_head(until, world_wall_ns() / 1000000 + to->retain_ms);
+        r.headers[r.header_count++] = "x-amz-object-lock-mode: COMPLIANCE";
+        r.headers[r.header_count++] = until;
+    }
+    p->is_sending = !url.overflow && outbound_begin(a->sender, (size_t)(p - a->places), &r);
+    if (!p->is_sending) failed(a, p, "there was no memory for the request");
+    buf_fini(&url);
+    memory_wipe(secret, sizeof secret);
+}
+
+static void take_result(struct anchors *a, struct place *p)
+{
+    struct outbound_result result;
+    if (!p->is_sending || !outbound_take(a->sender, (size_t)(p - a->places), &result)) return;
+    p->is_sending = false;
+    if (result.is_delivered || result.status == HTTP_THERE_ALREADY)
+        p->sent++;
+    else
+        failed(a, p, result.error);
+}
+
+/* ---- one turn ---- */
+
+static bool look(struct anchors *a, struct place *p, struct fault *f)
+{
+    arena_reset(&p->arena);
+    p->sent = p->count = 0;
+    enum err err =
+        anchor_store_due(a->store, str_from(p->anchor->name), &p->arena, p->list, &p->count, f);
+    if (err == ERR_OK && p->count == 0) p->next_ms = monotonic_ms() + p->anchor->every_ms;
+    return err == ERR_OK;
+}
+
+/* What was sent is noted; the rest is looked up again. */
+static bool note(struct anchors *a, struct place *p, struct fault *f)
+{
+    size_t sent = p->sent;
+    bool is_all = sent == p->count;
+    if (sent > 0 && anchor_store_done(a->store, str_from(p->anchor->name), p->list, sent,
+                                      world_now_ms(), f) != ERR_OK)
+        return false;
+    metric_add(a->sheet, METRIC_ANCHOR_SENT, sent);
+    if (is_all && p->failures > 0)
+        log_line(LOG_INFO, "anchor_works", "anchor", p->anchor->name, NULL);
+    if (is_all) {
+        p->failures = 0;
+        p->error[0] = '\0';
+        p->next_ms = monotonic_ms() + (p->count == ANCHOR_DUE_MAX ? 0 : p->anchor->every_ms);
+    }
+    p->sent = p->count = 0;
+    return true;
+}
+
+static void step(struct anchors *a, struct place *p)
+{
+    struct fault f = {0};
+    bool good = true;
+    uint64_t failures = p->failures;
+    take_result(a, p);
+    if (p->is_sending || monotonic_ms() < p->next_ms) return;
+    if (p->count == 0) good = look(a, p, &f);
+    if (good && p->sent < p->count) {
+        if (anchor_is_file(p->anchor))
+            send_to_file(a, p);
+        else
+            send_to_bucket(a, p);
+    }
+    bool is_over =
+        p->count > 0 && !p->is_sending && (p->sent == p->count || p->failures != failures);
+    if (good && is_over) good = note(a, p, &f);
+    if (good) return;
+    in_trouble(a, &f);
+    p->next_ms = monotonic_ms() + backoff_ms(&anchor_backoff, 1);
+}
+
+/* ---- the status ---- */
+
+static void put_failing(struct buf *out, const struct anchors_one *one)
+{
+    char since[TIME_TEXT];
+    time_write(one->since_ms, since);
+    buf_printf(out, "%s%s: ", out->size > 0 ? "; " : "", one->name);
+    if (one->since_ms == 0)
+        buf_put_literal(out, "it has no checkpoint of some streams yet; ");
+    else
+        buf_printf(out, "it has nothing newer than %.*s; ", TIME_TEXT, since);
+    buf_put(out, str_from(one->error));
+}
+
+static void make_status(struct anchors *a, struct anchors_status *s)
+{
+    struct buf text = buf_over(s->text, sizeof s->text - 1);
+    uint64_t waiting = 0;
+    bool is_read = true;
+    for (size_t i = 0; i < a->place_count && is_read; i++) {
+        const struct place *p = &a->places[i];
+        struct anchor_counts counts = {0};
+        struct fault f = {0};
+        is_read = anchor_store_count(a->store, str_from(p->anchor->name), &counts, &f) == ERR_OK;
+        if (!is_read) in_trouble(a, &f);
+        struct anchors_one *one = &s->list[s->count++];
+        *one = (struct anchors_one){.name = p->anchor->name,
+                                    .kind = anchor_is_file(p->anchor) ? "file" : "s3",
+                                    .trees = counts.trees,
+                                    .waiting = counts.waiting,
+                                    .since_ms = counts.since_ms};
+        snprintf(one->error, sizeof one->error, "%s", p->error);
+        waiting += counts.waiting;
+        if (p->failures >= FAILURES_REPORTED) put_failing(&text, one);
+    }
+    if (is_read) a->trouble[0] = '\0';
+    metric_set(a->sheet, METRIC_ANCHOR_WAITING, waiting);
+    if (a->trouble[0] != '\0') buf_printf(&text, "%s%s", text.size > 0 ? "; " : "", a->trouble);
+    s->text[text.size] = '\0';
+    s->is_well = text.size == 0;
+}
+
+static void look_at_status(struct anchors *a)
+{
+    struct anchors_status s = {0};
+    if (monotonic_ms() < a->status_ms) return;
+    a->status_ms = monotonic_ms() + STATUS_MS;
+    make_status(a, &s);
+    pthread_mutex_lock(&a->lock);
+    a->status = s;
+    pthread_mutex_unlock(&a->lock);
+}
+
+void anchors_status(struct anchors *a, struct anchors_status *ret)
+{
+    pthread_mutex_lock(&a->lock);
+    *ret = a->status;
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- life ---- */
+
+static void *run(void *context)
+{
+    struct anchors *a = context;
+    while (!atomic_load(&a->stopping)) {
+        for (size_t i = 0; i < a->place_count; i++) step(a, &a->places[i]);
+        look_at_status(a);
+        outbound_work(a->sender, LOOK_MS);
+    }
+    return NULL;
+}
+
+static void destroy(struct anchors *a)
+{
+    outbound_destroy(a->sender);
+    for (size_t i = 0; i < a->place_count; i++) arena_fini(&a->places[i].arena);
+    store_close(a->store);
+    pthread_mutex_destroy(&a->lock);
+    free(a);
+}
+
+enum err anchors_start(const struct anchors_options *o, struct history *history,
+                       struct anchors **ret, struct fault *f)
+{
+    struct anchors *a = calloc(1, sizeof *a + o->count * sizeof *a->places);
+    check(a != NULL && o->count <= ANCHORS_OF_ALL_MAX); /* only at boot */
+    *ret = NULL;
+    a->options = *o;
+    a->place_count = o->count;
+    pthread_mutex_init(&a->lock, NULL);
+    a->status.is_well = true;
+    a->sheet = metrics_sheet_create();
+    for (size_t i = 0; i < a->place_count; i++) {
+        a->places[i].anchor = &o->list[i];
+        arena_init(&a->places[i].arena, 16 << 10, ARENA_BYTES);
+    }
+    a->sender = outbound_create(a->place_count, o->ca_file);
+    check(a->sender != NULL);
+    enum err err = store_open(o->store, true, &a->store, f);
+    if (err != ERR_OK) {
+        destroy(a);
+        return err;
+    }
+    store_share_history(a->store, history);
+    thread_start(&a->thread, "anchors", run, a);
+    *ret = a;
+    return ERR_OK;
+}
+
+void anchors_stop(struct anchors *a)
+{
+    if (a == NULL) return;
+    atomic_store(&a->stopping, true);
+    outbound_wake(a->sender);
+    pthread_join(a->thread, NULL);
+    destroy(a);
+}
