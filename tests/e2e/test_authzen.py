@@ -141,6 +141,10 @@ def test_only_enqueue_opens_a_review_and_the_repeat_redeems_it_once(todo):
     assert [one["decision"] for one in answers] == [True, True] and answers[0]["context"]["redemption_id"], answers
     again = posted(todo, ONE, asked)
     assert again["decision"] is False and again["context"]["review_id"] != review
+    with todo.at_engine(todo.reviewer) as wire:
+        assert wire.post(f"/v1/queue/{again['context']['review_id']}/approve", {}).status == 200
+    redeemed = posted(todo, ONE, {**asked, "evaluations": [{"action": {"name": "drop"}}]})
+    assert redeemed["decision"] is True, "a member that this route does not know changes nothing"
 
 
 def test_the_ids_of_a_call_are_recorded_and_not_bound(todo):

@@ -26,6 +26,7 @@ _Static_assert(sizeof semantics / sizeof *semantics == SEMANTICS, "each semantic
 struct evaluations {
     struct batch b; /* first */
     enum semantic semantic;
+    bool has_list; /* the route takes `evaluations`; elsewhere that is an unknown member */
 };
 
 /* ---- building the body ---- */
@@ -198,7 +199,8 @@ static enum err translate(struct batch *b, const struct json *item, struct fault
 
 static const struct json *item_of(const struct batch *b, struct fault *f)
 {
-    const struct json *list = json_get(b->body, STR("evaluations"));
+    const struct evaluations *all = (const struct evaluations *)(const void *)b;
+    const struct json *list = all->has_list ? json_get(b->body, STR("evaluations")) : NULL;
     if (list == NULL || list->count == 0) return NULL;
     const struct json *item = batch_item(list, b->at);
     if (item->type == JSON_OBJECT) return item;
@@ -300,10 +302,7 @@ static struct batch *begin(struct engine_reactor *w, struct http_exchange *x)
 void authzen_evaluation_handle(void *context, struct http_exchange *x)
 {
     struct batch *b = begin(context, x);
-    if (b == NULL) return;
-    struct json *list = json_get(b->body, STR("evaluations"));
-    if (list != NULL) list->key = STR(""); /* a member that this route does not know */
-    batch_start(b);
+    if (b != NULL) batch_start(b);
 }
 
 static enum err read_semantic(const struct json *body, enum semantic *ret, struct fault *f)
@@ -327,6 +326,7 @@ void authzen_evaluations_handle(void *context, struct http_exchange *x)
 {
     struct batch *b = begin(context, x);
     if (b == NULL) return;
+    ((struct evaluations *)(void *)b)->has_list = true;
     struct fault f;
     size_t count = 0;
     const struct json *list = json_get(b->body, STR("evaluations"));
