@@ -9,6 +9,7 @@ import time
 import pytest
 
 from harness import Stack, eventually
+from way import Way
 
 POLICY = """
 rules:
@@ -20,6 +21,17 @@ rules:
     agents: ["*"]
     actions: ["pay_*"]
     decision: human_review
+"""
+LIMITED = POLICY + """
+  - id: people
+    users: ["*"]
+    actions: ["read_*"]
+    decision: allow
+  - id: mails
+    agents: ["*"]
+    actions: ["mail_*"]
+    decision: allow
+    limit: {count: 3, per: actor, window: 1h}
 """
 WRONG_SETTING = 2  # the status of a start that an option forbids
 CLIENTS, USES = 4, 1000
@@ -61,6 +73,13 @@ class FleetOfOne(Stack):
         line = json.loads(self.engine.tail(1 << 20)[before:].strip().splitlines()[-1])
         assert status in (1, WRONG_SETTING) and line["event"] == "cannot_start", line
         return line["why"]
+
+
+def behind_way(broker, engine):
+    """The way by which this engine reaches the broker, from its next start on."""
+    way = Way(("127.0.0.1", broker.port), is_broker=True)
+    engine.arguments[engine.arguments.index("--kafka.brokers") + 1] = way.address
+    return way
 
 
 @pytest.fixture
@@ -183,3 +202,49 @@ def test_starts_that_would_not_be_safe_are_refused(stack):
     assert f"was in the fleet {stack.name}" in why(without=["--fleet", "--fleet.advertise", "--fleet.single_broker", "--fleet.lease"])
     assert f"was in the fleet {stack.name}" in why("--fleet", "other")
     assert "1 replicas, and needs 3" in why(without=["--fleet.single_broker"])
+
+
+def test_a_lease_that_ended_is_seen_at_admission_and_where_a_decision_is_recorded(broker, stack):
+    """Its heartbeats are lost, its entries are not: so it leads, and commits, without a lease."""
+    reactors = stack.engine.arguments.index("--reactors") + 1
+    stack.engine.arguments[reactors] = "4"  # so that counters are at another reactor than their request
+    way = behind_way(broker, stack.engine)
+    stack.seed()
+    stack.policy("all", LIMITED)
+    with stack.at_engine() as agent:
+        text = agent.post("/v1/tokens/mint", {"scope": "*", "actor": "bot", "ttl_seconds": 600}).json["token"]
+    replies = []
+
+    def ask(actor, action, key="agent"):
+        with stack.at_engine(key) as wire:
+            replies.append(wire.post("/v1/agent/authorize", {"actor": actor, "action": action}))
+        return replies[-1]
+    assert ask("bot", "get_x", text).json["decision"] == "allow"
+    replies.clear()
+    way.lose(b"writ-fleet-entries")
+    asking = [threading.Thread(target=ask, args=(f"bot-{number}", "mail_x")) for number in range(16)]
+    for thread in asking:
+        thread.start()
+    eventually(lambda: stack.metrics(stack.engine)["writ_engine_replies_parked"] >= 16, "all wait for the log")
+    way.lose(b"writ-fleet-entries", b"writ-fleet-heartbeats")
+    eventually(lambda: ask("bot", "get_x").status == 503, "the lease ends")
+    replies.clear()
+    way.lose(b"writ-fleet-heartbeats")
+    for thread in asking:
+        thread.join()
+    stale = [reply for reply in replies if reply.status == 503]
+    assert len(replies) == 16 and stale, replies
+    assert {reply.json["code"] for reply in stale} == {"fleet_stale"}, stale
+    assert {reply.json["decision"] for reply in replies if reply not in stale} <= {"allow"}, replies  # recorded before
+    for action, key in (("get_x", "agent"), ("get_x", text), ("pay_x", "agent"), ("mail_x", "agent")):
+        reply = ask("bot", action, key)
+        assert reply.status == 503 and reply.json["code"] == "fleet_stale", (action, reply)
+    with stack.at_engine() as wire:
+        assert wire.get("/readyz").status == 503
+        person = wire.post("/v1/authorize", {"user_id": "ann", "action": "read_x"})
+        assert person.status == 200 and person.json["decision"] == "allow", person
+    way.lose()
+    eventually(lambda: ask("bot", "get_x").status == 200, "it admits agents again")
+    assert ask("bot", "get_x", text).json["decision"] == "allow"
+    stack.engine.wait_ready()
+    way.close()

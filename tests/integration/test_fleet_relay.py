@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from harness import Program, Wire, eventually, free_port
-from test_fleet_log import FleetOfOne
+from test_fleet_log import FleetOfOne, behind_way
 
 POLICY = """
 rules:
@@ -47,6 +47,7 @@ class FleetOfThree(FleetOfOne):
             self.engines.append(more)
         for engine in self.engines:
             engine.arguments[engine.arguments.index("--fleet.advertise") + 1] = engine.url
+        self.way = behind_way(broker, self.engines[2])
 
     def start(self):
         self.seed()
@@ -67,6 +68,7 @@ class FleetOfThree(FleetOfOne):
         for engine in self.engines[1:]:
             engine.end()
         super().close()
+        self.way.close()
 
     def at(self, number, key="agent"):
         return Wire(self.engines[number % 3].address, self.keys.get(key, key))
@@ -228,6 +230,30 @@ def test_plain_decisions_are_the_engines_own(fleet, step):
     for _ in range(5):
         assert authorize(step, "relayed", "pay_x", at=replica).json["decision"] == "human_review"
     assert fleet.metrics(fleet.engines[replica])["writ_engine_journal_seq"] == middle[replica]
+
+
+def test_an_engine_that_is_cut_from_the_log_lets_no_agent_in(fleet, step):
+    """A suspension is answered when the lease of that engine has ended: it cannot let the actor in any more."""
+    leads, cut = fleet.leader(), 2
+    assert leads != cut
+    text = step("POST", "/v1/tokens/mint", {"scope": "*", "actor": "plain", "ttl_seconds": 600}, at=leads).json["token"]
+    assert authorize(step, "plain", "get_x", key=text, at=cut).json["decision"] == "allow"
+    fleet.way.lose(b"writ-fleet-")
+    suspended = step("POST", "/v1/actors/gone/suspend", {"reason": "loops"}, key="admin", at=leads)
+    assert suspended.status == 200, suspended
+    for actor, action, key in (("gone", "get_x", "agent"), ("plain", "get_x", "agent"), ("plain", "get_x", text), ("plain", "pay_x", "agent"),
+                               ("plain", "mail_x", "agent")):
+        reply = authorize(step, actor, action, key=key, at=cut)
+        assert reply.status == 503 and reply.json["code"] == "fleet_stale", (actor, action, reply)
+    assert step("GET", "/readyz", at=cut).status == 503
+    assert step("POST", "/v1/authorize", {"user_id": "ann", "action": "read_x"}, at=cut).json["decision"] == "allow"
+    for number in {0, 1, 2} - {cut}:
+        assert authorize(step, "plain", "get_x", at=number).json["decision"] == "allow"
+    fleet.way.lose()
+    eventually(lambda: authorize(step, "plain", "get_x", at=cut).status == 200, "it lets agents in again")
+    assert authorize(step, "plain", "get_x", key=text, at=cut).json["decision"] == "allow"
+    assert authorize(step, "gone", "get_x", at=cut).json["decision"] == "deny"
+    fleet.engines[cut].wait_ready()
 
 
 def test_another_leader_is_asked_what_the_former_has_not_answered(fleet, step):

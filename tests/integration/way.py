@@ -26,6 +26,7 @@ class Way:
         self.to, self.port = to, free_port()
         self.spoil = lambda sent, reply: (reply, None)
         self.spoiled = 0
+        self.lost = ()
         at = b"127.0.0.1"
         self.told = (at + struct.pack(">i", to[1]), at + struct.pack(">i", self.port)) if is_broker else None
         self.links = []  # pairs of a client's and a server's socket
@@ -52,6 +53,14 @@ class Way:
         for link in self.links:
             link.client.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, DROP_ALL)
 
+    def lose(self, *names):
+        """What clients send is lost from here on, if their first request has one of these names. Those that are not lost any more
+        have to connect again."""
+        self.lost = names
+        for link in list(self.links):
+            if link.has_lost and not link.is_lost():
+                link.end()
+
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)  # or who waits in accept() lets one more in
         self.listener.close()
@@ -62,7 +71,11 @@ class Way:
 class Link:
     def __init__(self, way, client, server):
         self.way, self.client, self.server = way, client, server
-        self.sent = b""
+        self.sent = self.first = b""
+        self.has_lost = False
+
+    def is_lost(self):
+        return any(name in self.first for name in self.way.lost)
 
     def begin(self):
         try:
@@ -81,7 +94,10 @@ class Link:
                     data = data.replace(*self.way.told) if self.way.told else data
                     data, ending = self.way.spoil(self.sent, data)
                 else:
-                    self.sent = data
+                    self.sent, self.first = data, self.first or data
+                    if self.is_lost():
+                        self.has_lost = True
+                        continue
                 b.sendall(data)
                 if ending is not None:
                     self.way.spoiled += 1
