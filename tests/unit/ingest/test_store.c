@@ -142,6 +142,7 @@ static void a_released_step_is_never_edited(void **state)
         {"71ef7488", "4c532bd5"}, {"180c3aaa", "09283d45"}, {"63622c2c", "7d9b974b"},
         {"efea1296", "51d9cbbe"}, {"9b06b0d0", "216b7269"}, {"0cae70c0", "dda5085d"},
         {"ff70259e", "a2845d3f"}, {"5c5b615d", "c70e9e0e"}, {"13688668", "5c48287f"},
+        {"3cdc7463", "e74510a4"},
     };
     for (size_t i = 0; i < 2 * SCHEMA_NEWEST; i++) {
         const struct schema_step *step = &(i % 2 == 0 ? schema_sqlite : schema_postgres)[i / 2];
@@ -285,8 +286,9 @@ static void become_newer(struct rig *r)
 
 static void become_ours(struct rig *r)
 {
-    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99"
-                               : "PRAGMA user_version = 18");
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA user_version = %d", SCHEMA_NEWEST);
+    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99" : sql);
 }
 
 static void a_store_of_a_newer_program_is_refused(void **state)
@@ -304,11 +306,12 @@ static void a_store_of_a_newer_program_is_refused(void **state)
 static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_more(void **state)
 {
     struct rig *r = *state;
-    static const char told[] =
-        "it has schema 99 now, and this program knows 18: a newer program has changed it";
-    char bytes[4096];
+    char told[128], bytes[4096];
     struct buf out = buf_over(bytes, sizeof bytes);
     struct revision revision;
+    snprintf(told, sizeof told,
+             "it has schema 99 now, and this program knows %d: a newer program has changed it",
+             SCHEMA_NEWEST);
     become_newer(r);
     fill_batch(r, NOTHING_BEFORE, 1, 3);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_STORE_UNAVAILABLE);
@@ -329,7 +332,7 @@ static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_mor
     "DROP TABLE suspensions; DROP TABLE set_rows; ALTER TABLE policy_versions DROP COLUMN mac;"    \
     "ALTER TABLE store DROP COLUMN adopted_at; ALTER TABLE store DROP COLUMN set_history;"         \
     "ALTER TABLE store DROP COLUMN set_mac;"                                                       \
-    "DROP TABLE checkpoints; DROP TABLE engine_keys; DROP TABLE removals;"                         \
+    "DROP TABLE anchors; DROP TABLE checkpoints; DROP TABLE engine_keys; DROP TABLE removals;"     \
     "ALTER TABLE records DROP COLUMN restored; ALTER TABLE streams DROP COLUMN authenticated;"
 
 /* The store as it was before step 7. */

@@ -208,6 +208,7 @@ static void the_upgrade_reads_the_newest_words_of_the_trail(void **state)
     assert_int_equal(post(r, r->body.bytes, true), ERR_OK); /* no engine's */
     store_close(r->store);
     rig_sql(r, "DROP TABLE suspensions");
+    rig_sql(r, "DROP TABLE anchors");
     rig_sql(r, "DROP TABLE checkpoints");
     rig_sql(r, "DROP TABLE engine_keys");
     rig_sql(r, "DROP TABLE removals");
