@@ -45,6 +45,8 @@ static const char *read_checkpoint(const struct ingest_batch *b, uint64_t end_se
     if (!str_starts(c.origin, buf_view(&stream)) ||
         !str_to_u64(str_skip(c.origin, stream.size), &to->base) || to->base == 0)
         return "its origin is another stream's";
+    buf_put_u64(&stream, to->base);
+    if (!str_equal(c.origin, buf_view(&stream))) return "its base has leading zeroes";
     to->origin = c.origin;
     to->size = c.size;
     if (c.size == 0 || to->base + c.size - 1 != end_seq)

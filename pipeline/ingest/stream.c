@@ -345,7 +345,6 @@ static enum err take_lines(struct intake *in)
 {
     struct str rest = in->batch->body, line;
     enum err err = ERR_OK;
-    in->end_seq = in->batch->first_seq;
     while (err == ERR_OK && in->end_seq < in->next_seq && !planted("no_dedupe") && rest.size > 0 &&
            str_split(&rest, '\n', &line))
         err = line_again(in, in->end_seq++, line);
@@ -383,6 +382,9 @@ static enum err batch_take(struct intake *in)
     enum err err = read_position(in);
     if (err != ERR_OK) return err;
     in->result->next_seq = in->next_seq;
+    in->end_seq = in->batch->first_seq;
+    if (in->batch->first_seq > in->next_seq) err = check_mac(in); /* a gap has consequences */
+    if (err != ERR_OK) return err;
     if (in->batch->first_seq > in->next_seq)
         return fault_set(
             in->fault, ERR_STREAM_GAP, "",

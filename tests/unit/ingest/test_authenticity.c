@@ -39,16 +39,60 @@ static void assert_rows(const struct rig *r, int64_t records, int64_t quarantine
 
 enum change {
     NO_MAC,
+    EMPTY_MAC,
     NO_HEX,
     OTHER_MAC,
+    OTHER_FIRST_DIGIT,
+    OTHER_LAST_DIGIT,
+    SHORT_MAC,
+    HALF_MAC,
+    LONG_MAC,
     OTHER_NODE,
     OTHER_JOURNAL,
     OTHER_EPOCH,
     OTHER_SEQ,
     OTHER_BYTES,
-    OTHER_CHECKPOINT,
+    FEWER_RECORDS,
+    MORE_RECORDS,
+    OTHER_FROM_SEQ,
+    OTHER_NOTE,
+    OTHER_FRONTIER,
+    NO_CHECKPOINT,
     CHANGES
 };
+
+/* `mac`: with room for one more digit. */
+static void change_mac(enum change c, struct ingest_batch *b, char mac[SHA256_HEX + 1])
+{
+    memcpy(mac, b->mac.bytes, SHA256_HEX);
+    mac[SHA256_HEX] = '0';
+    b->mac = str_of(mac, SHA256_HEX);
+    if (c == NO_MAC) b->mac = (struct str){0};
+    if (c == EMPTY_MAC) b->mac = STR("");
+    if (c == NO_HEX) b->mac = STR("no digits");
+    if (c == OTHER_MAC) memset(mac, '0', SHA256_HEX);
+    if (c == OTHER_FIRST_DIGIT) mac[0] = mac[0] == '0' ? '1' : '0';
+    if (c == OTHER_LAST_DIGIT) mac[SHA256_HEX - 1] = mac[SHA256_HEX - 1] == '0' ? '1' : '0';
+    if (c == SHORT_MAC) b->mac.size = SHA256_HEX - 2;
+    if (c == HALF_MAC) b->mac.size = SHA256_HEX / 2;
+    if (c == LONG_MAC) b->mac.size = SHA256_HEX + 1;
+}
+
+static void change_batch(enum change c, struct rig *r, struct ingest_batch *b)
+{
+    if (c == OTHER_NODE) b->node = STR("node-2");
+    if (c == OTHER_JOURNAL) b->journal = STR("1");
+    if (c == OTHER_EPOCH) b->epoch = STR(EPOCH_2);
+    if (c == OTHER_SEQ) b->first_seq = 4;
+    if (c == OTHER_BYTES) fill_batch(r, NULL, 101, 2);
+    if (c == FEWER_RECORDS) fill_batch(r, NULL, 100, 1);
+    if (c == MORE_RECORDS) fill_batch(r, NULL, 100, 3);
+    b->body = buf_view(&r->body);
+    if (c == OTHER_FROM_SEQ) b->checkpoint.from_seq = 2;
+    if (c == OTHER_NOTE) b->checkpoint.note = STR("y");
+    if (c == OTHER_FRONTIER) b->checkpoint.frontier = STR("y");
+    if (c == NO_CHECKPOINT) b->checkpoint = (struct run_checkpoint){0};
+}
 
 static void a_batch_whose_mac_does_not_fit_is_refused_and_changes_nothing(void **state)
 {
@@ -58,19 +102,12 @@ static void a_batch_whose_mac_does_not_fit_is_refused_and_changes_nothing(void *
     for (enum change i = 0; i < CHANGES; i++) {
         fill_batch(r, NULL, 100, 2);
         struct ingest_batch b = batch_of(r, "node-1", 5);
+        char mac[SHA256_HEX + 1];
+        b.checkpoint = (struct run_checkpoint){1, STR("x"), STR("x")};
         rig_sign(&b);
-        if (i == NO_MAC) b.mac = (struct str){0};
-        if (i == NO_HEX) b.mac = STR("no digits");
-        if (i == OTHER_MAC)
-            b.mac = STR("0000000000000000000000000000000000000000000000000000000000000000");
-        if (i == OTHER_NODE) b.node = STR("node-2");
-        if (i == OTHER_JOURNAL) b.journal = STR("1");
-        if (i == OTHER_EPOCH) b.epoch = STR(EPOCH_2);
-        if (i == OTHER_SEQ) b.first_seq = 4;
-        if (i == OTHER_BYTES) fill_batch(r, NULL, 101, 2);
-        if (i == OTHER_BYTES) b.body = buf_view(&r->body);
-        if (i == OTHER_CHECKPOINT) b.checkpoint = (struct run_checkpoint){1, STR("x"), STR("")};
-        assert_int_equal(take(r, &b), ERR_BAD_MAC);
+        change_mac(i, &b, mac);
+        change_batch(i, r, &b);
+        if (take(r, &b) != ERR_BAD_MAC) fail_msg("change %d: %s", (int)i, r->fault.text);
         assert_rows(r, 4, 0, 5);
     }
     /* a new stream without a MAC, too */
@@ -109,6 +146,10 @@ static void a_stream_of_before_goes_on_without_macs_until_the_first_one(void **s
     assert_rows(r, 8, 0, 9);
 }
 
+#define EVENT(id, kind)                                                                            \
+    "{\"event_id\":\"" id "\",\"kind\":\"" kind                                                    \
+    "\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}"
+
 /* ---- the topic ---- */
 
 #define TOPIC STR("t")
@@ -145,14 +186,19 @@ static struct message message_of(struct str value, const char *seq)
                                         .schema = STR("writ.audit/1")}};
 }
 
-static void put_in_topic(struct scene *s, struct rig *r, const struct message *m)
+static void put_all_in_topic(struct scene *s, struct rig *r, const struct message *m, size_t count)
 {
-    const struct offset_move move = {.from = s->next_offset, .to = s->next_offset + 1};
-    const struct message_batch batch = {m, 1, &move, 1};
+    const struct offset_move move = {.from = s->next_offset, .to = s->next_offset + count};
+    const struct message_batch batch = {m, count, &move, 1};
     uint32_t lost;
     assert_int_equal(message_intake_store(&s->intake, &batch, world_now_ms(), &lost, &r->fault),
                      ERR_OK);
-    s->next_offset++;
+    s->next_offset += count;
+}
+
+static void put_in_topic(struct scene *s, struct rig *r, const struct message *m)
+{
+    put_all_in_topic(s, r, m, 1);
 }
 
 static void a_forged_message_goes_to_quarantine_and_the_genuine_record_is_stored(void **state)
@@ -160,9 +206,7 @@ static void a_forged_message_goes_to_quarantine_and_the_genuine_record_is_stored
     struct rig *r = *state;
     struct scene s;
     char mac[SHA256_HEX];
-    static const char forged[] =
-        "{\"event_id\":\"evt_x\",\"kind\":\"review.approved\",\"tenant_id\":"
-        "\"default\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}";
+    static const char forged[] = EVENT("evt_x", "review.approved");
     uint64_t before = metrics_total(METRIC_INGEST_UNAUTHENTICATED);
     scene_begin(&s, r);
     fill_batch(r, NOTHING_BEFORE, 1, 3);
@@ -191,11 +235,53 @@ static void a_forged_message_goes_to_quarantine_and_the_genuine_record_is_stored
     buf_fini(&s.intake.run);
 }
 
-/* ---- posted events ---- */
+/* One read brings genuine messages and forged ones that seem to go on from them. */
+static void a_message_without_a_mac_is_no_part_of_a_genuine_run(void **state)
+{
+    struct rig *r = *state;
+    struct scene s;
+    char hex[2][SHA256_HEX], lines[2][512];
+    struct message m[3];
+    scene_begin(&s, r);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        struct buf line = buf_over(lines[i], sizeof lines[i]);
+        put_event(&line, 100 + i, "default");
+        m[i] = message_of(buf_view(&line), i == 0 ? "5" : "6");
+        rig_sign_message(&m[i], hex[i]);
+    }
+    m[2] = message_of(m[1].value, "6");
+    const struct message forged_last[] = {m[0], m[2]}, forged_first[] = {m[2], m[1]};
+    put_all_in_topic(&s, r, forged_last, 2);
+    assert_rows(r, 5, 1, 6);
+    put_all_in_topic(&s, r, forged_first, 2);
+    assert_rows(r, 6, 1, 7);
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'unauthenticated'"), 1);
+    buf_fini(&s.intake.run);
+}
 
-#define EVENT(id, kind)                                                                            \
-    "{\"event_id\":\"" id "\",\"kind\":\"" kind                                                    \
-    "\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}"
+/* A forged position must not make an engine send its records again. */
+static void a_message_without_a_mac_requests_no_replay(void **state)
+{
+    static const char *const nodes[] = {"node-1", "invented"};
+    struct rig *r = *state;
+    struct scene s;
+    scene_begin(&s, r);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    for (size_t i = 0; i < 2; i++) {
+        struct message m = message_of(STR(EVENT("evt_x", "review.approved")), "900");
+        m.headers.node = str_from(nodes[i]);
+        put_in_topic(&s, r, &m);
+        assert_rows(r, 4, (int64_t)i + 1, 5);
+    }
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM replays"), 0);
+    buf_fini(&s.intake.run);
+}
+
+/* ---- posted events ---- */
 
 static enum err post_as(struct rig *r, const char *body, bool restores)
 {
@@ -233,22 +319,49 @@ static void what_other_systems_post_is_external_and_what_an_admin_posts_is_resto
         1);
 }
 
+/* A number out of the table, of the row with the id that put_event() makes of n. */
+static int64_t number_of(const struct rig *r, const char *what, unsigned n)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql, "SELECT %s FROM records WHERE event_id = 'evt_%026u'", what, n);
+    return rig_number(r, sql);
+}
+
 static void a_record_takes_the_place_of_what_was_posted_under_its_key(void **state)
 {
+    static const struct {
+        const char *kind;
+        bool restores, is_own, is_old; /* is_old: the stream has no MACs */
+    } rows[] = {{"review.approved", false, false, false},
+                {"review.approved", true, false, false},
+                {"audit.gap", true, false, false},
+                {"audit.gap", true, true, false},
+                {"review.approved", true, false, true}};
     struct rig *r = *state;
-    /* the event_id of the record that put_event() makes with the number 100 */
-    static const char forged[] = EVENT("evt_00000000000000000000000100", "review.approved");
-    assert_int_equal(post_as(r, forged, false), ERR_OK);
     fill_batch(r, NOTHING_BEFORE, 1, 3);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
-    fill_batch(r, NULL, 100, 1);
-    assert_int_equal(send(r, EPOCH_1, 5), ERR_OK);
-    assert_result(r, 1, 0, 1, 6);
-    assert_rows(r, 5, 1, 6);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE node IS NULL"), 0);
-    assert_int_equal(rig_number(r, "SELECT seq FROM records WHERE event_id = "
-                                   "'evt_00000000000000000000000100'"),
-                     5);
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool yields = !rows[i].is_own && !rows[i].is_old;
+        uint64_t seq = 5 + i;
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{\"event_id\":\"evt_%026u\",\"kind\":\"%s\",\"tenant_id\":\"default\","
+                 "\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
+                 100 + i, rows[i].kind);
+        assert_int_equal(post_as(r, body, rows[i].restores), ERR_OK);
+        if (rows[i].is_own) rig_sql(r, "UPDATE records SET restored = 0 WHERE node IS NULL");
+        if (rows[i].is_old) rig_sql(r, "UPDATE streams SET authenticated = 0");
+        fill_batch(r, NULL, 100 + i, 1);
+        struct ingest_batch b = batch_of(r, "node-1", seq);
+        if (!rows[i].is_old) rig_sign(&b);
+        assert_int_equal(take(r, &b), ERR_OK);
+        assert_result(r, yields, 0, 1, seq + 1);
+        assert_int_equal(number_of(r, "count(*)", 100 + i), 1);
+        assert_int_equal(number_of(r, "coalesce(seq, 0)", 100 + i), yields ? seq : 0);
+    }
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 5);
+    /* the records, which are longer than what was posted */
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine WHERE length(event) > 180"), 2);
 }
 
 static void a_restored_row_is_the_streams_when_its_record_comes(void **state)
@@ -271,8 +384,8 @@ static void a_restored_row_is_the_streams_when_its_record_comes(void **state)
 struct signer {
     struct ed25519 *key;
     struct hasher *hasher;
-    struct frontier leaves, before;
-    uint64_t from_seq;
+    struct frontier leaves;
+    struct str extensions;
     char note[2048], frontier[4096];
 };
 
@@ -288,8 +401,9 @@ static void signer_end(struct signer *s)
     hasher_destroy(s->hasher);
 }
 
-/* Sends r->body as the records from first_seq on, with a checkpoint of this origin. */
-static enum err send_signed(struct rig *r, struct signer *s, const char *origin, uint64_t first_seq)
+/* r->body as the records from first_seq on, with a checkpoint of this origin; without a MAC. */
+static struct ingest_batch with_checkpoint(const struct rig *r, struct signer *s,
+                                           const char *origin, uint64_t first_seq)
 {
     struct str rest = buf_view(&r->body), line;
     char text[512], bytes[1024], frontier_bytes[FRONTIER_BYTES_MAX];
@@ -297,34 +411,42 @@ static enum err send_signed(struct rig *r, struct signer *s, const char *origin,
                f = buf_over(frontier_bytes, sizeof frontier_bytes),
                note = buf_over(s->note, sizeof s->note),
                frontier = buf_over(s->frontier, sizeof s->frontier);
-    s->before = s->leaves;
-    s->from_seq = first_seq;
+    const struct frontier before = s->leaves;
     while (rest.size > 0 && str_split(&rest, '\n', &line)) {
         struct sha256 leaf = merkle_leaf(s->hasher, line);
         frontier_append(&s->leaves, s->hasher, &leaf);
     }
     const struct checkpoint c = {.origin = str_from(origin),
                                  .size = s->leaves.size,
-                                 .root = frontier_root(&s->leaves, s->hasher)};
+                                 .root = frontier_root(&s->leaves, s->hasher),
+                                 .extensions = s->extensions};
     checkpoint_put(&t, &c);
     assert_true(note_sign(&n, buf_view(&t), c.origin, s->key));
     base64_put(&note, buf_view(&n), 0);
-    frontier_put(&f, &s->before);
+    frontier_put(&f, &before);
     base64_put(&frontier, buf_view(&f), 0);
     struct ingest_batch b = batch_of(r, "node-1", first_seq);
     b.checkpoint = (struct run_checkpoint){first_seq, buf_view(&note), buf_view(&frontier)};
     b.now_ms = first_seq * 10000; /* each is a second of its own */
+    return b;
+}
+
+static enum err send_signed(struct rig *r, struct signer *s, const char *origin, uint64_t first_seq)
+{
+    struct ingest_batch b = with_checkpoint(r, s, origin, first_seq);
     rig_sign(&b);
     return take(r, &b);
 }
 
-static void trust(struct rig *r, const struct signer *s)
+static void trust_as(struct rig *r, const struct signer *s, const char *node, const char *journal)
 {
     const struct actor by = {.principal = STR("root"), .now_ms = 1};
-    struct engine_key k = {.node = STR("node-1"), .journal = STR("0")};
+    struct engine_key k = {.node = str_from(node), .journal = str_from(journal)};
     ed25519_public(s->key, k.public_key);
     assert_int_equal(engine_key_add(r->store, &k, &by, &r->fault), ERR_OK);
 }
+
+static void trust(struct rig *r, const struct signer *s) { trust_as(r, s, "node-1", "0"); }
 
 static void assert_checkpoints(const struct rig *r, int64_t rows, uint64_t trusted,
                                uint64_t untrusted, uint64_t refused)
@@ -358,30 +480,150 @@ static void a_checkpoint_is_stored_and_counts_if_a_registered_key_signed_it(void
     assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 7), ERR_OK);
     assert_checkpoints(r, 2, 1, 0, 0);
     assert_int_equal(rig_number(r, "SELECT from_seq FROM checkpoints WHERE end_seq = 8"), 7);
-    /* a row that was changed in the database registers nothing */
-    rig_sql(r, "UPDATE engine_keys SET node = 'node-2'");
-    fill_batch(r, NULL, 300, 2);
-    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 9), ERR_OK);
-    assert_checkpoints(r, 3, 0, 1, 0);
     signer_end(&s);
     signer_end(&other);
 }
 
-static void a_checkpoint_of_another_stream_or_size_is_refused(void **state)
+static void a_key_that_the_database_alone_has_registers_nothing(void **state)
 {
-    static const char *const origins[] = {"writ/node-2/0/1", "writ/node-1/1/1", "writ/node-1/0/2",
-                                          "writ/node-1/0/0", "writ/node-1/0"};
+    static const char *const changes[] = {
+        "UPDATE engine_keys SET node = 'node-1' WHERE node = 'node-2'",
+        "UPDATE engine_keys SET node = 'node-1', journal = '0' WHERE node = 'node-1' AND journal = '1'",
+        "UPDATE engine_keys SET node = 'node-1', journal = '0' WHERE node = ''",
+        "UPDATE engine_keys SET mac = '' WHERE node = 'node-1' AND journal = '0'",
+        "UPDATE engine_keys SET mac = 'x' || substr(mac, 2) WHERE node = 'node-1' AND journal = '0'",
+        "UPDATE engine_keys SET mac = substr(mac, 1, 63) || 'x' WHERE node = 'node-1' AND journal = '0'",
+        "UPDATE engine_keys SET mac = substr(mac, 1, 63) WHERE node = 'node-1' AND journal = '0'",
+        "UPDATE engine_keys SET mac = mac || '0' WHERE node = 'node-1' AND journal = '0'",
+    };
+    static const char *const streams[][2] = {{"node-2", "0"}, {"node-1", "1"}, {"", ""}};
     struct rig *r = *state;
+    struct signer s;
+    signer_begin(&s, 1);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 1), ERR_OK);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        const char *const *stream = i < 3 ? streams[i] : (const char *const[]){"node-1", "0"};
+        rig_sql(r, "DELETE FROM engine_keys");
+        trust_as(r, &s, stream[0], stream[1]);
+        rig_sql(r, changes[i]);
+        fill_batch(r, NULL, 100 + (unsigned)i, 1);
+        assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 5 + i), ERR_OK);
+        if (r->result.checkpoints_trusted != 0) fail_msg("trusted after: %s", changes[i]);
+    }
+    trust(r, &s); /* the row with a wrong MAC is replaced */
+    fill_batch(r, NULL, 200, 1);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 5 + 8), ERR_OK);
+    assert_checkpoints(r, 10, 1, 0, 0);
+    signer_end(&s);
+}
+
+/* Each is right but for its origin: the tree begins with the one record of its run. */
+static void a_checkpoint_of_another_stream_is_refused(void **state)
+{
+    static const char *const origins[] = {"writ/node-2/0/",   "writ/node-1/1/", "writ/node-10/0/",
+                                          "writ/node-1/0/0",  "writ/node-1/0",  "xwrit/node-1/0/",
+                                          "writ/node%2D1/0/", "writ/node-1/0/"};
+    struct rig *r = *state;
+    const size_t count = sizeof origins / sizeof *origins;
     fill_batch(r, NOTHING_BEFORE, 1, 3);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
-    for (size_t i = 0; i < sizeof origins / sizeof *origins; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct signer s;
+        char origin[64];
+        bool fits = i == count - 1;
         signer_begin(&s, 1);
+        snprintf(origin, sizeof origin, "%s%zu", origins[i], 5 + i);
         fill_batch(r, NULL, 100 + (unsigned)i, 1);
-        assert_int_equal(send_signed(r, &s, origins[i], 5 + i), ERR_OK);
-        assert_checkpoints(r, 0, 0, 0, 1);
+        assert_int_equal(send_signed(r, &s, origin, 5 + i), ERR_OK);
+        if (r->result.checkpoints_refused != !fits) fail_msg("origin %s", origin);
+        assert_checkpoints(r, fits, 0, fits, !fits);
         signer_end(&s);
     }
+}
+
+enum misfit {
+    FROM_BEFORE,
+    FROM_BEHIND,
+    FROM_PAST_END,
+    FRONTIER_OF_FEWER,
+    FRONTIER_OF_MORE,
+    FRONTIER_EMPTY,
+    FRONTIER_NO_BASE64,
+    NOTE_NO_BASE64,
+    NOTE_UNSIGNED_TEXT,
+    NOTE_WITH_EXTENSION,
+    FITS,
+    NOTE_OF_FEWER, /* the last one: the tree has not all records from then on */
+    MISFITS
+};
+
+/* The frontier of so many leaves, whatever they are. */
+static struct str frontier_of(struct signer *s, uint64_t count)
+{
+    char bytes[FRONTIER_BYTES_MAX];
+    struct buf f = buf_over(bytes, sizeof bytes),
+               digits = buf_over(s->frontier, sizeof s->frontier);
+    struct sha256 leaf = merkle_leaf(s->hasher, STR("any"));
+    struct frontier leaves = {0};
+    while (leaves.size < count) frontier_append(&leaves, s->hasher, &leaf);
+    frontier_put(&f, &leaves);
+    base64_put(&digits, buf_view(&f), 0);
+    return buf_view(&digits);
+}
+
+static void unfit(enum misfit m, struct rig *r, struct signer *s, struct ingest_batch *b)
+{
+    uint64_t seq = b->first_seq;
+    struct run_checkpoint *c = &b->checkpoint;
+    if (m == FROM_BEFORE) c->from_seq = seq - 1;
+    if (m == FROM_BEHIND) c->from_seq = seq + 1;
+    if (m == FROM_PAST_END) *c = (struct run_checkpoint){seq + 2, c->note, frontier_of(s, seq + 1)};
+    if (m == FRONTIER_OF_FEWER) c->frontier = frontier_of(s, seq - 2);
+    if (m == FRONTIER_OF_MORE) c->frontier = frontier_of(s, seq);
+    if (m == FRONTIER_EMPTY) c->frontier = STR("");
+    if (m == FRONTIER_NO_BASE64) c->frontier = STR("?");
+    if (m == NOTE_NO_BASE64) c->note = STR("?");
+    if (m == NOTE_UNSIGNED_TEXT) c->note = STR("dGV4dAo=");
+    if (m == NOTE_OF_FEWER) fill_batch(r, NULL, 100 + m, 2);
+    b->body = buf_view(&r->body);
+}
+
+static void a_checkpoint_that_does_not_fit_its_run_is_refused(void **state)
+{
+    struct rig *r = *state;
+    struct signer s;
+    signer_begin(&s, 1);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 1), ERR_OK);
+    for (enum misfit m = 0; m < MISFITS; m++) {
+        fill_batch(r, NULL, 100 + m, 1);
+        s.extensions = m == NOTE_WITH_EXTENSION ? STR("more\n") : STR("");
+        struct ingest_batch b = with_checkpoint(r, &s, "writ/node-1/0/1", 5 + m);
+        unfit(m, r, &s, &b);
+        rig_sign(&b);
+        assert_int_equal(take(r, &b), ERR_OK); /* its records have their MAC */
+        if (r->result.checkpoints_refused != (m != FITS)) fail_msg("misfit %d", (int)m);
+        assert_checkpoints(r, m < FITS ? 1 : 2, 0, m == FITS, m != FITS);
+    }
+    assert_rows(r, 4 + MISFITS + 1, 0, 5 + MISFITS + 1);
+    signer_end(&s);
+}
+
+/* Anyone with the ingest key could send it. */
+static void a_checkpoint_without_a_mac_is_left_out(void **state)
+{
+    struct rig *r = *state;
+    struct signer s;
+    signer_begin(&s, 1);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/1", 1), ERR_OK);
+    rig_sql(r, "UPDATE streams SET authenticated = 0");
+    fill_batch(r, NULL, 100, 1);
+    struct ingest_batch b = with_checkpoint(r, &s, "writ/node-1/0/1", 5);
+    assert_int_equal(take(r, &b), ERR_OK);
+    assert_checkpoints(r, 1, 0, 0, 0);
+    signer_end(&s);
 }
 
 static void a_checkpoint_within_a_second_replaces_the_one_before(void **state)
@@ -406,11 +648,16 @@ int main(void)
         TEST(what_is_stored_is_a_duplicate_without_a_mac_too),
         TEST(a_stream_of_before_goes_on_without_macs_until_the_first_one),
         TEST(a_forged_message_goes_to_quarantine_and_the_genuine_record_is_stored),
+        TEST(a_message_without_a_mac_is_no_part_of_a_genuine_run),
+        TEST(a_message_without_a_mac_requests_no_replay),
         TEST(what_other_systems_post_is_external_and_what_an_admin_posts_is_restored),
         TEST(a_record_takes_the_place_of_what_was_posted_under_its_key),
         TEST(a_restored_row_is_the_streams_when_its_record_comes),
         TEST(a_checkpoint_is_stored_and_counts_if_a_registered_key_signed_it),
-        TEST(a_checkpoint_of_another_stream_or_size_is_refused),
+        TEST(a_key_that_the_database_alone_has_registers_nothing),
+        TEST(a_checkpoint_of_another_stream_is_refused),
+        TEST(a_checkpoint_that_does_not_fit_its_run_is_refused),
+        TEST(a_checkpoint_without_a_mac_is_left_out),
         TEST(a_checkpoint_within_a_second_replaces_the_one_before),
     };
     return rig_run(tests);

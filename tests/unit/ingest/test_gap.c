@@ -43,6 +43,25 @@ static void a_stream_goes_on_behind_what_is_given_up(void **state)
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE seq BETWEEN 5 AND 8"), 0);
 }
 
+static void what_is_given_up_is_a_signed_note(void **state)
+{
+    struct rig *r = *state;
+    const uint8_t secret[ED25519_KEY_BYTES] = {7};
+    struct ed25519 *key = ed25519_from_secret(secret);
+    begin(r);
+    store_share_signer(r->store, key);
+    assert_int_equal(give_up(r, 4, 9, EPOCH_1), ERR_PRECONDITION_FAILED);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM removals"), 0);
+    assert_int_equal(give_up(r, 5, 9, EPOCH_1), ERR_OK);
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM removals WHERE node = 'node-1' AND journal = '0' AND "
+                      "from_seq = 5 AND end_seq = 8 AND note LIKE "
+                      "'writ/node-1/0\ngap\n5 8\n____-__-__T__:__:__.___Z\n\n%'"),
+        1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM removals"), 1);
+    ed25519_destroy(key);
+}
+
 static void it_goes_on_in_another_epoch_too(void **state)
 {
     struct rig *r = *state;
@@ -137,6 +156,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_stream_goes_on_behind_what_is_given_up),
+        TEST(what_is_given_up_is_a_signed_note),
         TEST(it_goes_on_in_another_epoch_too),
         TEST(what_an_empty_store_never_saw_can_be_given_up),
         TEST(who_gave_up_what_and_why_is_recorded),

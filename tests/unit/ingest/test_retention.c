@@ -2,6 +2,8 @@
 #include "rig.h"
 
 #include "base/time.h"
+#include "crypto/base64.h"
+#include "evidence/merkle.h"
 #include "store/key_store.h"
 #include "store/retention.h"
 #include "store/store_inside.h"
@@ -99,6 +101,73 @@ static void whole_days_are_dropped_and_no_other(void **state)
     assert_int_equal(told(r), 30);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'decision'"), 30);
     assert_int_equal(rig_number(r, "SELECT min(seq) FROM records"), 21);
+}
+
+/* The frontier before record 21, in base64, out of the records of store_days(). */
+static void frontier_of_two_days(struct rig *r, char *to, size_t size)
+{
+    char bytes[FRONTIER_BYTES_MAX];
+    struct buf f = buf_over(bytes, sizeof bytes), digits = buf_over(to, size - 1);
+    struct hasher *h = hasher_create();
+    struct frontier leaves = {0};
+    for (unsigned day = 0; day < 2; day++) {
+        fill_batch(r, day == 0 ? NOTHING_BEFORE : NULL, day == 0 ? 2 : 11, day == 0 ? 9 : 10);
+        struct str rest = buf_view(&r->body), line;
+        while (rest.size > 0 && str_split(&rest, '\n', &line)) {
+            struct sha256 leaf = merkle_leaf(h, line);
+            frontier_append(&leaves, h, &leaf);
+        }
+    }
+    frontier_put(&f, &leaves);
+    base64_put(&digits, buf_view(&f), 0);
+    to[digits.size] = '\0';
+    hasher_destroy(h);
+}
+
+#define CHECKPOINT(base, end, from, frontier)                                                      \
+    "INSERT INTO checkpoints (node, journal, base, end_seq, from_seq, frontier, note, created_at)" \
+    " VALUES ('node-1', '0', " base ", " end ", " from ", '" frontier "', 'x', 0);"
+#define EMPTY_FRONTIER "AAAAAAAAAAA=" /* of no leaves */
+
+static int64_t notes_with(const struct rig *r, const char *end_seq, const char *ends)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM removals WHERE end_seq = %s AND node = 'node-1' AND note LIKE "
+             "'writ/node-1/0\nretention\n' || from_seq || ' %s\n____-__-__T__:__:__.___Z\n%s%%'",
+             end_seq, end_seq, ends);
+    return rig_number(r, sql);
+}
+
+static void a_drop_is_a_signed_note_from_the_first_record_on(void **state)
+{
+    struct rig *r = *state;
+    const uint8_t secret[ED25519_KEY_BYTES] = {7};
+    struct ed25519 *key = ed25519_from_secret(secret);
+    char frontier[256], line[300], signer[128];
+    const int notes = rig_is_postgres ? 2 : 1; /* of each partition */
+    store_share_signer(r->store, key);
+    store_days(r);
+    rig_sql(r, CHECKPOINT("1", "15", "1", EMPTY_FRONTIER));
+    rig_sql(r, CHECKPOINT("1", "45", "1", EMPTY_FRONTIER));
+    assert_int_equal(drop(r, 109 * DAY + DAY / 2), 20);
+    frontier_of_two_days(r, frontier, sizeof frontier);
+    snprintf(line, sizeof line, "1 %s\n\n", frontier);
+    assert_int_equal(notes_with(r, "20", line), 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM removals"), notes);
+    assert_int_equal(rig_number(r, "SELECT min(from_seq) FROM removals"), 1);
+    assert_int_equal(rig_number(r, "SELECT sum(end_seq - from_seq + 1) FROM removals"), 20);
+    snprintf(signer, sizeof signer,
+             "SELECT count(*) FROM removals WHERE note LIKE '%%\n\xe2\x80\x94 writ/platform/%s %%'",
+             r->store->log_id);
+    assert_int_equal(rig_number(r, signer), notes);
+    assert_int_equal(rig_number(r, "SELECT end_seq FROM checkpoints"), 45);
+
+    rig_sql(r, "UPDATE checkpoints SET from_seq = 32"); /* none covers record 30 */
+    assert_int_equal(drop(r, 110 * DAY + DAY / 2), 10);
+    assert_int_equal(notes_with(r, "30", "\n"), 1);
+    assert_int_equal(rig_number(r, "SELECT from_seq FROM removals WHERE end_seq = 30"), 21);
+    ed25519_destroy(key);
 }
 
 static void a_drop_is_an_event_that_says_what_was_dropped(void **state)
@@ -622,6 +691,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(whole_days_are_dropped_and_no_other),
+        TEST(a_drop_is_a_signed_note_from_the_first_record_on),
         TEST(a_drop_is_an_event_that_says_what_was_dropped),
         TEST(each_tenant_is_told_its_own),
         TEST(what_was_dropped_does_not_come_back),
