@@ -1,9 +1,9 @@
 /* kafka_driver.c - the half of an engine that publishes, for tests that kill what is around it.
  *
- *   kafka_driver DIR NODE URL KEY_FILE BROKERS TOPIC PARTITIONS [security=ssl ca_file=PATH …]
+ *   kafka_driver DIR NODE URL KEY_FILE PEPPER_FILE BROKERS TOPIC PARTITIONS [security=ssl ca_file=PATH …]
  *
- * Opens the journal in DIR, records engine.started and publishes by Kafka; the platform at URL
- * tells the positions. Commands are lines on standard input, and each is answered by its last
+ * Opens the journal and the tree of the stream in DIR, records engine.started and publishes by
+ * Kafka; the platform at URL reports the positions. Commands are lines on standard input, and each is answered by its last
  * line on standard output:
  *
  *   append N   records N decisions; prints "acked SEQ EVENT_ID" for each once it is durable, then "appended N"
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "access/key.h"
 #include "base/check.h"
 #include "base/id.h"
 #include "base/log.h"
@@ -24,6 +25,7 @@
 #include "event/event.h"
 #include "metrics/metrics.h"
 #include "pipeline/publish/publish.h"
+#include "pipeline/publish/stream_tree.h"
 
 enum { DRAIN_MS = 10000 };
 
@@ -213,29 +215,37 @@ int main(int argc, char **argv)
     struct driver d = {.last_seq = 0};
     struct fault f;
     char line[128];
-    if (argc < 8) return 2;
+    if (argc < 9) return 2;
     log_init("kafka_driver", LOG_INFO);
     pthread_mutex_init(&d.lock, NULL);
     boot(&d, argv[1]);
-    struct publish_kafka kafka = {.access = {.brokers = argv[5],
-                                             .topic = argv[6],
+    struct publish_kafka kafka = {.access = {.brokers = argv[6],
+                                             .topic = argv[7],
                                              .security = "plaintext",
                                              .mechanism = "PLAIN",
                                              .user = "",
                                              .password_file = "",
                                              .ca_file = "",
                                              .token_file = ""},
-                                  .partitions = (uint32_t)strtoul(argv[7], NULL, 10),
+                                  .partitions = (uint32_t)strtoul(argv[8], NULL, 10),
                                   .compression = "lz4"};
-    for (int i = 8; i < argc; i++)
+    for (int i = 9; i < argc; i++)
         if (!set_access(&kafka.access, argv[i])) return 2;
-    struct publish_options o = {.journal = d.journal,
-                                .node = argv[2],
-                                .url = argv[3],
-                                .key_file = argv[4],
-                                .kafka = &kafka};
+    struct pepper pepper;
     struct publisher *p;
-    if (publish_start(&o, &p, &f) != ERR_OK) {
+    enum err err = pepper_read(argv[5], &pepper, &f);
+    if (err == ERR_OK) {
+        const struct sha256 of_all = pepper_derive(&pepper, STR(RUN_KEY_LABEL));
+        struct publish_options o = {.journal = d.journal,
+                                    .node = argv[2],
+                                    .url = argv[3],
+                                    .key_file = argv[4],
+                                    .record_key = run_key(&of_all, str_from(argv[2]), STR("0")),
+                                    .kafka = &kafka};
+        err = stream_tree_open(argv[1], argv[2], &o.tree, &f);
+        if (err == ERR_OK) err = publish_start(&o, &p, &f);
+    }
+    if (err != ERR_OK) {
         fprintf(stderr, "publisher: %s\n", f.text);
         return 1;
     }

@@ -136,7 +136,7 @@ class Driver:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [str(BUILD / "tests" / "kafka_driver"), str(self.folder), self.node, url, str(self.rig.stack.key_file),
-                 self.rig.at, self.rig.topic, str(self.partitions)],
+                 str(self.rig.stack.data / "pepper"), self.rig.at, self.rig.topic, str(self.partitions)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()

@@ -1,5 +1,6 @@
 """Records by way of a real Kafka: published, read, stored once, whatever dies on the way."""
 
+import base64
 import json
 import re
 import signal
@@ -7,6 +8,7 @@ import time
 
 import pytest
 
+import run_mac
 from kafka_rig import Broker, Rig, Stack, eventually
 from survivors import FORGETFUL, back_up, decide, decide_until_forgotten, gap_advice, restore
 from way import Way
@@ -49,6 +51,7 @@ def test_a_message_is_what_the_contract_says(rig):
     messages = rig.broker.read(rig.topic, 6)
     assert len(messages) == 6 and len({message["partition"] for message in messages}) == 1
     stored = dict(rig.rows("SELECT seq, event FROM records"))
+    pepper = (rig.stack.data / "pepper").read_text()
     for seq, message in enumerate(messages, 1):
         headers, event = message["headers"], json.loads(message["value"])
         assert message["value"] == stored[seq], "the value is the event's JSON, byte for byte"
@@ -57,10 +60,15 @@ def test_a_message_is_what_the_contract_says(rig):
         assert (headers["kind"], headers["tenant_id"], headers["schema"]) == (event["kind"], "default", "writ.audit/1")
         assert (headers["node"], headers["journal"], headers["seq"]) == ("node-1", "0", str(seq))
         assert len(headers["epoch"]) == 16
+        covered = [headers.get(name, "") for name in ("checkpoint", "frontier")]
+        assert headers["mac"] == run_mac.mac(run_mac.key(pepper, "node-1"), headers["epoch"], seq, [message["value"].encode()],
+                                             int(headers.get("from_seq", 0)), *covered)
         if "trace_id" in event:
             assert headers["traceparent"] == f"00-{event['trace_id']}-{span_of(event['event_id'])}-00"
         else:
             assert "traceparent" not in headers
+    last = base64.b64decode(messages[-1]["headers"]["checkpoint"]).decode().split("\n")
+    assert last[:2] == ["writ/node-1/0/1", "6"] and rig.rows("SELECT max(end_seq) FROM checkpoints") == [(6,)]
 
 
 def test_a_broker_that_is_killed_costs_nothing_but_time(rig):
@@ -216,6 +224,49 @@ def test_a_message_that_is_huge_when_unpacked_is_kept_in_part_and_stops_nobody(r
     assert rig.rows("SELECT DISTINCT reason, length(event) FROM quarantine") == [("poison", 128 << 10)]
     assert f"{40 << 20} bytes" in rig.logged("consume_poison")[0]["text"]
     assert len(rig.stored("node-1")) == len(driver.acked)
+
+
+def forged(seq):
+    return json.dumps({"event_id": f"evt_forged_{seq}", "kind": "review.approved", "tenant_id": "default", "timestamp": "2026-11-27T12:00:00.000Z"})
+
+
+def test_a_writer_of_the_topic_without_the_pepper_forges_nothing(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(20)
+    driver.wait_confirmed()
+    epoch = rig.rows("SELECT epoch FROM streams")[0][0]
+    after = len(driver.acked) + 1
+    guessed = "0" * 64
+    lines = []
+
+    def put(node, seq, mac=None):
+        value = forged(len(lines))
+        signed = "" if mac is None else f",mac:{mac(node, seq, value.encode())}"
+        lines.append(f"schema:writ.audit/1,node:{node},journal:0,epoch:{epoch},seq:{seq}{signed}\t{value}")
+
+    def under_another_pepper(node, seq, value):
+        return run_mac.mac(run_mac.key(guessed, node), epoch, seq, [value])
+
+    genuine = next(message["headers"]["mac"] for message in rig.broker.read(rig.topic, after - 1) if message["headers"]["seq"] == "2")
+    for node, first in (("node-1", after), ("invented", 1)):
+        put(node, first)
+        put(node, first, mac=lambda *_: genuine)
+        for seq in range(first, first + 5):  # a batch of messages
+            put(node, seq)
+        for seq in range(first, first + 5):
+            put(node, seq, mac=under_another_pepper)
+    put("node-1", 2, mac=lambda *_: genuine)  # in the place of a stored record
+    put("node-1", after + 100)  # behind records that do not exist
+    rig.broker.put(rig.topic, lines)
+    eventually(lambda: len(rig.rows("SELECT 1 FROM quarantine")) == len(lines), "all are in quarantine")
+    assert rig.rows("SELECT DISTINCT reason FROM quarantine") == [("unauthenticated",)]
+    assert rig.metric("ingest_unauthenticated_total") == len(lines) and rig.metric("consumer_replays_total") == 0
+    driver.append(20)
+    driver.wait_confirmed()
+    assert rig.stored("node-1") == driver.acked, "the genuine records have their places"
+    assert rig.rows("SELECT node FROM streams") == [("node-1",)]
+    assert rig.rows("SELECT 1 FROM records WHERE event_id LIKE 'evt_forged%' OR kind = 'review.approved'") == []
 
 
 def test_a_batch_that_cannot_be_unpacked_is_told_until_somebody_steps_over_it(rig):
