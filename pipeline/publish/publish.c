@@ -594,15 +594,17 @@ static void cannot_fill(struct publisher *p, enum err e, const struct fault *f)
 /* ---- the tree ---- */
 
 /* Whether the journal's record before the tree's next one may be the tree's last one. A record that
- * is not kept any more cannot be compared. */
+ * is not kept any more cannot be compared. One that the journal never had belongs to a journal that
+ * was replaced by an older copy. */
 static bool tree_is_of_this_journal(const struct publisher *p)
 {
     struct str epoch = stream_tree_epoch(p->tree);
     struct fault ignored;
     bool same = false;
     if (str_is_absent(epoch)) return true;
-    enum err e = journal_epoch_check(p->journal, stream_tree_next(p->tree) - 1, epoch.bytes, &same,
-                                     &ignored);
+    uint64_t last = stream_tree_next(p->tree) - 1;
+    if (last > journal_durable_seq(p->journal)) return false;
+    enum err e = journal_epoch_check(p->journal, last, epoch.bytes, &same, &ignored);
     return e == ERR_NOT_FOUND || (e == ERR_OK && same);
 }
 

@@ -11,9 +11,16 @@
 #include <unistd.h>
 
 #include "pipeline/publish/publish.h"
+#include "pipeline/publish/stream_tree.h"
 #include "pipeline/publish/transport.h"
 
-enum { FAKE_RECORDS = 4096, PATIENCE_S = 120, DRAIN_MS = 120000, QUICK_POLL_MS = 20 };
+enum {
+    FAKE_RECORDS = 4096,
+    PATIENCE_S = 120,
+    DRAIN_MS = 120000,
+    QUICK_POLL_MS = 20,
+    PUBLISHED_NOTE_MAX = 1024
+};
 
 struct fake { /* a platform with one stream; all under `lock` */
     struct transport door;
@@ -35,6 +42,8 @@ struct fake { /* a platform with one stream; all under `lock` */
     char lines[FAKE_RECORDS][64];
     char epochs[FAKE_RECORDS][EPOCH_TEXT];
     bool out_of_order;
+    uint64_t from_seq; /* of the last batch's checkpoint; 0: it had none */
+    char note[PUBLISHED_NOTE_MAX];
 };
 
 static inline enum err fake_find(void *state, struct stream_report *ret, struct fault *f)
@@ -68,6 +77,8 @@ static inline void fake_store(struct fake *k, const struct batch *b)
         memcpy(k->epochs[seq], b->epoch, EPOCH_TEXT);
         k->stored++;
     }
+    k->from_seq = b->checkpoint.from_seq;
+    snprintf(k->note, sizeof k->note, "%.*s", STR_FORMAT(b->checkpoint.note));
     k->next_seq = b->first_seq + b->count;
     memcpy(k->epoch, b->epoch, EPOCH_TEXT);
     k->batches++;
@@ -163,6 +174,7 @@ struct rig {
     struct publisher *publisher; /* under `lock`: the journal rings while it ends */
     struct fake *platform;
     uint64_t poll_ms; /* of the publisher; 0: the usual */
+    bool has_tree;    /* of the publisher, in the folder */
 };
 
 static inline void rig_ring_durable(void *context)
@@ -236,7 +248,8 @@ static inline void rig_destroy(struct rig *r)
     journal_close(r->journal);
     (void)r->disk->list(r->disk->state, rig_remove_file, r->folder);
     disk_real_destroy(r->disk);
-    rig_remove_file(r->folder, "lock");
+    static const char *const others[] = {"lock", "evidence.key", "evidence.pub", "evidence.tree"};
+    for (size_t i = 0; i < 4; i++) rig_remove_file(r->folder, others[i]);
     rmdir(r->folder);
     free(r->platform);
     free(r);
@@ -269,6 +282,8 @@ static inline void rig_publish(struct rig *r)
                                       .poll_ms = r->poll_ms};
     struct publisher *p;
     struct fault f;
+    if (r->has_tree && stream_tree_open(r->folder, options.node, &options.tree, &f) != ERR_OK)
+        abort();
     if (publish_start(&options, &p, &f) != ERR_OK) abort();
     pthread_mutex_lock(&r->lock);
     r->publisher = p;
