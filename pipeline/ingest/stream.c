@@ -142,6 +142,7 @@ static enum err posted_makes_way(struct intake *in, uint64_t seq, uint64_t id, s
     enum err err = in->audit->ops->displace(in->audit->state, id, ret);
     if (err != ERR_OK || !*ret) return failed(in, err);
     err = clash(in, seq, buf_view(&in->copied), REASON_EVENT_CLASH);
+    in->result->displaced++;
     if (err == ERR_OK) err = insert_after_all(in, seq, line, event);
     if (err != ERR_OK) return err;
     err = in->audit->ops->displaced(in->audit->state, id);

@@ -44,6 +44,7 @@ struct ingest_batch {
 
 struct ingest_result {
     uint64_t accepted, duplicates, clashes, invalid;
+    uint64_t displaced; /* of the clashes: posted rows that made way for records */
     /* Of the checkpoint that came with the batch: by a registered key; of a stream without one; not
      * stored. */
     uint64_t checkpoints_trusted, checkpoints_untrusted, checkpoints_refused;

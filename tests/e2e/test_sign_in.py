@@ -207,7 +207,7 @@ def another_browser(browser, answer, writ):
 
 
 def old_cookie(browser, answer, writ):
-    value, answer["state"] = writ.flow_cookie("partners", int(time.time() * 1000) - 600_000)
+    value, answer["state"] = writ.flow_cookie("partners", int(time.time() * 1000) - 601_000)
     browser.flow = f"{browser.flow.split('=')[0]}={value}"
 
 

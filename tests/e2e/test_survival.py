@@ -466,6 +466,8 @@ def test_an_upgrade_of_the_store_is_told(fresh):
         store.executescript("ALTER TABLE store DROP COLUMN history_id; DROP TABLE revisions; ALTER TABLE followers DROP COLUMN history_id;"
                             "DROP TABLE set_rows; ALTER TABLE policy_versions DROP COLUMN mac; ALTER TABLE store DROP COLUMN adopted_at;"
                             "ALTER TABLE store DROP COLUMN set_history; ALTER TABLE store DROP COLUMN set_mac;"
+                            "DROP TABLE checkpoints; DROP TABLE engine_keys; DROP TABLE removals; DROP TABLE anchors;"
+                            "ALTER TABLE records DROP COLUMN restored; ALTER TABLE streams DROP COLUMN authenticated;"
                             "DROP TABLE suspensions; DROP TABLE sign_ins; DROP TABLE sessions; DROP TABLE notices; DROP TABLE announced; DROP INDEX minutes_last; DROP TABLE quarantine_size; DROP INDEX records_event_key; CREATE UNIQUE INDEX records_event_id ON records (event_id); PRAGMA user_version = 6")
     store.close()
     stack.platform.start()

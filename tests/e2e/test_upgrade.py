@@ -103,9 +103,9 @@ def test_a_newer_engines_snapshot_is_refused_and_no_older_one_serves(fresh):
     kept = files(snapshots)
     assert len(kept) == 2, "there is one that would serve"
     newest = max(kept)
-    content = kept[newest][:8] + struct.pack("<I", 4) + kept[newest][12:-32]
+    content = kept[newest][:8] + struct.pack("<I", 5) + kept[newest][12:-32]
     put(snapshots, {newest: content + hashlib.sha256(content).digest()})
-    assert f"{newest} was written by a newer program (format 4, this one reads 3)" in why_not(stack.engine)
+    assert f"{newest} was written by a newer program (format 5, this one reads 4)" in why_not(stack.engine)
     put(snapshots, kept)
     stack.engine.start()
     stack.trace("theirs")

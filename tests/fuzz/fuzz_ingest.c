@@ -111,7 +111,7 @@ static void stream(struct str body)
     b.body = body;
     check(send(&b, &result, &f) == ERR_OK); /* no line stops a stream */
     check(result.next_seq - next_seq ==
-          result.accepted + result.invalid + result.clashes + result.duplicates);
+          result.accepted + result.invalid + result.clashes + result.duplicates - result.displaced);
     uint64_t clashes = result.clashes;
     check(send(&b, &result, &f) == ERR_OK);
     check(result.accepted == 0 && result.clashes <= clashes);

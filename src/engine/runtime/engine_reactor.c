@@ -107,7 +107,8 @@ static void token_refused(void *context, const struct http_exchange *x,
                           const struct token_claims *t, enum err err)
 {
     token_rejected_note(context, x, t, err);
-    strangers_note_false(context, x);
+    /* A revoked token was verified once, and costs nothing more: its agent may ask again. */
+    if (err != ERR_CREDENTIAL_REVOKED) strangers_note_false(context, x);
 }
 
 static void engine_reactor_enter(void *context, struct loop *loop)
