@@ -212,7 +212,6 @@ static void the_upgrade_reads_the_newest_words_of_the_trail(void **state)
     rig_sql(r, "DROP TABLE checkpoints");
     rig_sql(r, "DROP TABLE engine_keys");
     rig_sql(r, "DROP TABLE removals");
-    rig_sql(r, "DROP TABLE anchors");
     rig_sql(r, "ALTER TABLE records DROP COLUMN restored");
     rig_sql(r, "ALTER TABLE streams DROP COLUMN authenticated");
     rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version >= 17"
