@@ -178,6 +178,8 @@ bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status,
                         struct str request_id);
 bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const struct fault *f,
                          struct str trace_id);
+/* Instead of all replies that wait for lane 3 of the server (http_server_lose_log()). */
+void api_refuse_lost(struct api *a, struct http_server *s, const struct fault *f);
 
 /* Counts a reply that the functions above have not made. */
 void api_count_reply(struct api *a, int status);

@@ -228,3 +228,16 @@ bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const stru
     api_count_reply(a, reply.status);
     return http_resume(d->server, d->token, &reply);
 }
+
+void api_refuse_lost(struct api *a, struct http_server *s, const struct fault *f)
+{
+    char bytes[FAULT_BYTES];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    struct http_reply reply;
+    struct fault_headers headers;
+    reply_begin(&reply, err_status(f->err), fault_body(&b, f, (struct str){0}),
+                (struct http_barrier){0});
+    add_fault_headers(&reply, f, &headers);
+    for (size_t count = http_server_lose_log(s, &reply); count > 0; count--)
+        api_count_reply(a, reply.status);
+}

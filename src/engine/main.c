@@ -589,13 +589,15 @@ static struct state_follower *take_state_follower(struct engine *e)
 }
 
 /* Counts connections, and requests that are away at other reactors, whose clients may have gone. If
- * no reactor has either, all mailboxes are empty, and no reactor will send anything to another. */
+ * no reactor has either, all mailboxes are empty, and no reactor will send anything to another. Where
+ * the lead of a fleet was lost, requests may be away that never return: their clients have an answer. */
 static size_t in_hand(const struct engine *e)
 {
     size_t count = 0;
     for (unsigned i = 0; i < e->reactor_count; i++) {
         const struct engine_reactor *w = &e->reactors[i];
         count += atomic_load_explicit(&w->connections, memory_order_relaxed);
+        if (e->member != NULL && fleet_member_is_over(e->member)) continue;
         count += atomic_load_explicit(&w->under_way, memory_order_relaxed);
     }
     return count;

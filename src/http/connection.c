@@ -211,6 +211,23 @@ void connection_reply(struct http_connection *c, const struct http_reply *r)
     c->stage = last ? STAGE_CLOSING : STAGE_HEAD;
 }
 
+void connection_lose(struct http_connection *c, const struct http_reply *instead)
+{
+    struct http_server *s = c->server;
+    const bool was_deferred = c->stage == STAGE_DEFERRED;
+    const uint32_t replies = output_cut(&c->out) + (was_deferred || c->stage == STAGE_PARKED);
+    check(replies <= s->waiting && c->stage != STAGE_HAND);
+    s->waiting -= replies;
+    link_remove(&c->barrier_link);
+    c->stage = STAGE_CLOSING; /* no token finds it */
+    c->linger = true;
+    c->head_only = false;
+    if (was_deferred && c->on_gone != NULL) c->on_gone(c->on_gone_context);
+    (void)put_reply(c, instead, true);
+    connection_send(c);
+    server_queue_work(c);
+}
+
 /* -- requests ---------------------------------------------------------------------------- */
 
 /* `linger`: its body has not arrived. */

@@ -239,6 +239,9 @@ void connection_turn(struct http_connection *c);                          /* may
 void connection_refuse(struct http_connection *c, const struct fault *f); /* the rest is unread */
 void connection_reply(struct http_connection *c, const struct http_reply *r);
 void connection_send(struct http_connection *c);
+/* Instead of the replies behind the first closed barrier: this one, and the end of the connection. What
+ * its client had sent behind them has no answer. */
+void connection_lose(struct http_connection *c, const struct http_reply *instead);
 /* After output was sent or a barrier was opened outside a turn. */
 void connection_eased(struct http_connection *c);
 

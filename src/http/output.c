@@ -66,6 +66,19 @@ uint32_t output_release(struct output *o, const uint64_t reached[HTTP_LANES])
     return replies;
 }
 
+uint32_t output_cut(struct output *o)
+{
+    const size_t open = output_open(o);
+    uint32_t replies = 0;
+    for (; o->barrier_count > 0; o->barrier_count--) {
+        replies += o->barriers[o->barrier_first].replies;
+        o->barrier_first = (o->barrier_first + 1) % OUTPUT_BARRIERS;
+    }
+    if (o->bytes != NULL) memory_wipe(o->bytes + o->from + open, output_pending(o) - open);
+    o->to = o->from + open;
+    return replies;
+}
+
 void output_sent(struct output *o, struct pool *pool, size_t size)
 {
     check(size <= output_open(o));

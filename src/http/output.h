@@ -61,6 +61,10 @@ bool output_wait(struct output *o, struct http_barrier barrier, const uint64_t r
 /* Opens the barriers whose blocks are reached; returns the number of replies that may leave. */
 uint32_t output_release(struct output *o, const uint64_t reached[HTTP_LANES]);
 
+/* Drops what is behind the first barrier, and all barriers; returns the number of replies that were
+ * behind them. */
+uint32_t output_cut(struct output *o);
+
 /* `size` bytes were sent. An empty output returns its buffer to the pool. */
 void output_sent(struct output *o, struct pool *pool, size_t size);
 

@@ -130,6 +130,16 @@ void http_server_release_log(struct http_server *s, uint64_t committed)
     open_lane(s, 2);
 }
 
+size_t http_server_lose_log(struct http_server *s, const struct http_reply *instead)
+{
+    struct list *list = &s->at_barrier[2];
+    size_t count = 0;
+    check(instead->barrier.lane == 0);
+    for (; !list_is_empty(list); count++)
+        connection_lose(link_owner(list->head.next, struct http_connection, barrier_link), instead);
+    return count;
+}
+
 /* -- clients come and go ----------------------------------------------------------------- */
 
 static struct http_connection *connection_new(struct http_server *s)

@@ -222,6 +222,9 @@ void http_server_take(struct http_server *s, int fd, enum socket_kind kind);
 void http_server_release(struct http_server *s, uint64_t written, uint64_t synced);
 /* The same of lane 3. */
 void http_server_release_log(struct http_server *s, uint64_t committed);
+/* No further block of lane 3 is reached: each connection whose next barrier is one gets this reply
+ * instead, without a barrier, and ends. Returns the number of connections. */
+size_t http_server_lose_log(struct http_server *s, const struct http_reply *instead);
 /* While held, no socket is read and no buffered request is handled. */
 void http_server_hold(struct http_server *s, bool held);
 /* No further requests: idle connections close now, others after their reply. */

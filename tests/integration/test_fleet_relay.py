@@ -47,7 +47,7 @@ class FleetOfThree(FleetOfOne):
             self.engines.append(more)
         for engine in self.engines:
             engine.arguments[engine.arguments.index("--fleet.advertise") + 1] = engine.url
-        self.way = behind_way(broker, self.engines[2])
+        self.ways = [behind_way(broker, engine) for engine in self.engines]
 
     def start(self):
         self.seed()
@@ -68,7 +68,8 @@ class FleetOfThree(FleetOfOne):
         for engine in self.engines[1:]:
             engine.end()
         super().close()
-        self.way.close()
+        for way in self.ways:
+            way.close()
 
     def at(self, number, key="agent"):
         return Wire(self.engines[number % 3].address, self.keys.get(key, key))
@@ -238,7 +239,7 @@ def test_an_engine_that_is_cut_from_the_log_lets_no_agent_in(fleet, step):
     assert leads != cut
     text = step("POST", "/v1/tokens/mint", {"scope": "*", "actor": "plain", "ttl_seconds": 600}, at=leads).json["token"]
     assert authorize(step, "plain", "get_x", key=text, at=cut).json["decision"] == "allow"
-    fleet.way.lose(b"writ-fleet-")
+    fleet.ways[cut].lose(b"writ-fleet-")
     suspended = step("POST", "/v1/actors/gone/suspend", {"reason": "loops"}, key="admin", at=leads)
     assert suspended.status == 200, suspended
     for actor, action, key in (("gone", "get_x", "agent"), ("plain", "get_x", "agent"), ("plain", "get_x", text), ("plain", "pay_x", "agent"),
@@ -249,7 +250,7 @@ def test_an_engine_that_is_cut_from_the_log_lets_no_agent_in(fleet, step):
     assert step("POST", "/v1/authorize", {"user_id": "ann", "action": "read_x"}, at=cut).json["decision"] == "allow"
     for number in {0, 1, 2} - {cut}:
         assert authorize(step, "plain", "get_x", at=number).json["decision"] == "allow"
-    fleet.way.lose()
+    fleet.ways[cut].lose()
     eventually(lambda: authorize(step, "plain", "get_x", at=cut).status == 200, "it lets agents in again")
     assert authorize(step, "plain", "get_x", key=text, at=cut).json["decision"] == "allow"
     assert authorize(step, "gone", "get_x", at=cut).json["decision"] == "deny"
@@ -257,11 +258,19 @@ def test_an_engine_that_is_cut_from_the_log_lets_no_agent_in(fleet, step):
 
 
 def test_another_leader_is_asked_what_the_former_has_not_answered(fleet, step):
-    """The leader hangs, and is replaced. Meanwhile the others decide what is plain."""
+    """The leader hangs, and is replaced. Meanwhile the others decide what is plain. It wakes, and answers what its log did not take."""
     review = authorize(step, "patient", "pay_rent").json["review_id"]
     text = step("POST", "/v1/tokens/mint", {"scope": "*", "actor": "patient", "ttl_seconds": 600}).json["token"]
     leads = fleet.leader()
     replica, others = (leads + 1) % 3, [number for number in range(3) if number != leads]
+    parked = []
+    fleet.ways[leads].lose(b"writ-fleet-entries")
+    requests = [("/v1/tokens/mint", {"scope": "*", "actor": f"parked-{n}", "ttl_seconds": 600}) for n in range(4)]
+    requests += [("/v1/agent/authorize", {"actor": f"parked-{n}", "action": "mail_x"}) for n in range(12)]  # counted at another reactor
+    sending = [threading.Thread(target=lambda r=r: parked.append(step("POST", *r, at=leads))) for r in requests]
+    for thread in sending:
+        thread.start()
+    eventually(lambda: fleet.metrics(fleet.engines[leads])["writ_engine_replies_parked"] >= 16, "all wait for the log")
     fleet.engines[leads].signal(signal.SIGSTOP)
     answers = {}
 
@@ -282,7 +291,12 @@ def test_another_leader_is_asked_what_the_former_has_not_answered(fleet, step):
     asking[0].join()
     assert answers["wait"].status == 200 and answers["wait"].json["status"] == "approved", answers
     fleet.engines[leads].signal(signal.SIGCONT)
+    for thread in sending:
+        thread.join()
+    assert [(reply.status, reply.json["code"]) for reply in parked] == [(503, "outcome_unknown")] * 16, parked
+    assert {reply.header("Retry-After") for reply in parked} == {"1"}
     assert fleet.engines[leads].wait() == 1  # it ends, and its supervisor starts it again
+    fleet.ways[leads].lose()
     fleet.engines[leads].start()
     for number in range(3):
         assert step("GET", f"/v1/queue/{review}", at=number).json["status"] == "approved"

@@ -489,6 +489,11 @@ bool fleet_member_leads(const struct fleet_member *m)
     return atomic_load_explicit(&m->leads, memory_order_acquire);
 }
 
+bool fleet_member_is_over(const struct fleet_member *m)
+{
+    return atomic_load_explicit(&m->is_over, memory_order_acquire);
+}
+
 enum err fleet_member_refusal(const struct fleet_member *m)
 {
     if (atomic_load_explicit(&m->is_over, memory_order_relaxed)) return ERR_LEADER_CHANGED;

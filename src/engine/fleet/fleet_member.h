@@ -36,6 +36,8 @@ bool fleet_member_leads(const struct fleet_member *m);
 /* ERR_OK: a request of the state may begin here. ERR_NO_LEADER: this engine does not lead;
  * ERR_LEADER_CHANGED: not any more; ERR_OVERLOADED: the log has not moved for journal.stall. */
 enum err fleet_member_refusal(const struct fleet_member *m);
+/* It led, and does not any more: no further block is committed. The process ends. */
+bool fleet_member_is_over(const struct fleet_member *m);
 /* Reads CLOCK_BOOTTIME. Whether an agent, or a token, may be let in now: ask when the request's
  * bytes were read. */
 bool fleet_member_admits(const struct fleet_member *m);

@@ -100,12 +100,23 @@ void fleet_reactor_begin(struct engine_reactor *w)
     prepare(w);
 }
 
+/* What waits for the log is in it, or not: another engine leads by now. */
+static void lose_replies(struct engine_reactor *w)
+{
+    struct fault f;
+    (void)fault_plain(&f, ERR_OUTCOME_UNKNOWN);
+    api_refuse_lost(&w->api, w->server, &f);
+    operations_lose(w, &f);
+}
+
 void fleet_reactor_end(struct engine_reactor *w, uint64_t written, uint64_t synced)
 {
     struct fleet_lane *log = w->commit.log;
     if (fleet_lane_seal(log)) fleet_member_wake(w->engine->member);
+    const bool is_over = fleet_member_is_over(w->engine->member); /* `committed` is final then */
     uint64_t committed = fleet_lane_committed(log);
     http_server_release_log(w->server, committed);
     traced_turn(w, written, synced);
     owner_durable(w, committed);
+    if (is_over) lose_replies(w);
 }

@@ -727,6 +727,17 @@ void operations_drain(struct engine_reactor *w)
     }
 }
 
+void operations_lose(struct engine_reactor *w, const struct fault *f)
+{
+    check(!w->is_stepping);
+    list_each (&w->away, k, following) {
+        const struct operation *e = link_owner(k, struct operation, link);
+        if (!http_token_alive(w->server, e->token)) continue;
+        const struct api_deferred d = {.server = w->server, .token = e->token, .echo = e->echo};
+        (void)api_refuse_deferred(&w->api, &d, f, (struct str){0});
+    }
+}
+
 void operations_drop(struct engine_reactor *w)
 {
     list_each (&w->away, k, following) end(link_owner(k, struct operation, link));

@@ -183,6 +183,8 @@ bool operation_origin(struct engine_reactor *w, struct call *c);
 void operation_offloaded(struct engine_reactor *w, struct offload_job *job);
 /* Draining: answers every wait with 503 now, and makes its owner forget it; no new one begins. */
 void operations_drain(struct engine_reactor *w);
+/* Answers the clients of all operations that are away, which go on without them. */
+void operations_lose(struct engine_reactor *w, const struct fault *f);
 /* No thread steps calls any more: drops the calls that have not returned. */
 void operations_drop(struct engine_reactor *w);
 

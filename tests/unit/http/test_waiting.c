@@ -66,6 +66,39 @@ static void barriers_of_one_connection_open_in_order(void **state)
     rig_destroy(rig);
 }
 
+static void a_reply_that_a_lost_log_holds_back_is_replaced_and_ends_its_connection(void **state)
+{
+    (void)state;
+    const struct http_reply lost = {.status = 503, .body = STR("{\"lost\":1}")};
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig), *other = rig_connect(rig);
+    say_at_barrier(rig, p, 0, 0);
+    say_at_barrier(rig, p, 3, 5);
+    say_at_barrier(rig, p, 3, 6);
+    rig_say(rig, p, "GET /later HTTP/1.1\r\n" H "\r\n");
+    say_at_barrier(rig, other, 1, 9);
+    say_at_barrier(rig, other, 3, 6);
+    assert_int_equal(heard_now(rig, p), 1);
+    assert_int_equal(http_server_waiting(rig->server), 5);
+    assert_int_equal(http_server_lose_log(rig->server, &lost), 1);
+    assert_int_equal(rig_hear(rig, p, 2), 2);
+    assert_non_null(strstr(p->heard, "{\"lost\":1}"));
+    assert_null(strstr(p->heard, "3/5"));
+    assert_false(http_resume(rig->server, rig->tokens[0], &lost));
+    assert_int_equal(http_server_waiting(rig->server), 2);
+    http_server_release(rig->server, 9, 0); /* what was before it leaves */
+    assert_int_equal(http_server_lose_log(rig->server, &lost), 1);
+    assert_int_equal(rig_hear(rig, other, 2), 2);
+    assert_non_null(strstr(other->heard, "1/9"));
+    assert_null(strstr(other->heard, "3/6"));
+    assert_int_equal(http_server_waiting(rig->server), 0);
+    rig_hear_end(rig, p);
+    rig_hear_end(rig, other);
+    peer_close(p);
+    peer_close(other);
+    rig_destroy(rig);
+}
+
 static void a_release_opens_only_what_was_reached(void **state)
 {
     (void)state;
@@ -795,6 +828,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_at_barrier_reply_waits_for_its_block),
         cmocka_unit_test(barriers_of_one_connection_open_in_order),
+        cmocka_unit_test(a_reply_that_a_lost_log_holds_back_is_replaced_and_ends_its_connection),
         cmocka_unit_test(a_release_opens_only_what_was_reached),
         cmocka_unit_test(many_barriers_make_the_next_request_wait),
         cmocka_unit_test(a_client_that_goes_away_behind_a_barrier_is_forgotten),
