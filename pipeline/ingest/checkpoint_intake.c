@@ -42,11 +42,11 @@ static const char *read_checkpoint(const struct ingest_batch *b, uint64_t end_se
         return "it is not the signed note of a checkpoint";
     origin_put_stream(&stream, b->node, b->journal);
     buf_put_byte(&stream, '/');
-    if (!str_starts(c.origin, buf_view(&stream)) ||
-        !str_to_u64(str_skip(c.origin, stream.size), &to->base) || to->base == 0)
-        return "its origin is another stream's";
+    if (c.origin.size <= stream.size || !str_to_u64(str_skip(c.origin, stream.size), &to->base) ||
+        to->base == 0)
+        return "its origin has no base of a tree";
     buf_put_u64(&stream, to->base);
-    if (!str_equal(c.origin, buf_view(&stream))) return "its base has leading zeroes";
+    if (!str_equal(c.origin, buf_view(&stream))) return "its origin is another stream's";
     to->origin = c.origin;
     to->size = c.size;
     if (c.size == 0 || to->base + c.size - 1 != end_seq)

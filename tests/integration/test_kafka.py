@@ -182,13 +182,18 @@ def test_poison_and_clashes_are_put_aside_and_stop_nobody(rig):
     driver.append(100)
     driver.wait_confirmed()
     epoch = rig.rows("SELECT epoch FROM streams")[0][0]
-    place = "schema:writ.audit/1,node:node-1,journal:0"
+    pepper = (rig.stack.data / "pepper").read_text()
+
+    def message(node, epoch, seq, value):
+        mac = run_mac.mac(run_mac.key(pepper, node), epoch, seq, [value.encode()])
+        return f"schema:writ.audit/1,node:{node},journal:0,epoch:{epoch},seq:{seq},mac:{mac}\t{value}"
+
     rig.broker.put(rig.topic, [
         "a:b\tno place at all",
-        f"{place},epoch:{epoch},seq:none\tno number",
-        f"{place},epoch:{epoch},seq:7\t{{\"another\":\"record 7\"}}",
-        f"{place},epoch:0123456789abcdef,seq:{len(driver.acked) + 1}\t{{\"of\":\"another history\"}}",
-        "schema:writ.audit/1,node:node-9,journal:0,epoch:0123456789abcdef,seq:1\tno json"])
+        f"schema:writ.audit/1,node:node-1,journal:0,epoch:{epoch},seq:none\tno number",
+        message("node-1", epoch, 7, '{"another":"record 7"}'),
+        message("node-1", "0123456789abcdef", len(driver.acked) + 1, '{"of":"another history"}'),
+        message("node-9", "0123456789abcdef", 1, "no json")])
     eventually(lambda: len(rig.rows("SELECT 1 FROM quarantine")) == 5, "all five are in quarantine")
     driver.append(100)
     driver.wait_confirmed()

@@ -542,6 +542,20 @@ static void a_checkpoint_of_another_stream_is_refused(void **state)
     }
 }
 
+/* Records begin with 1. The tree would have a leaf for a record 0. */
+static void a_checkpoint_of_base_0_is_refused(void **state)
+{
+    struct rig *r = *state;
+    struct signer s;
+    signer_begin(&s, 1);
+    struct sha256 leaf = merkle_leaf(s.hasher, STR("record 0"));
+    frontier_append(&s.leaves, s.hasher, &leaf);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send_signed(r, &s, "writ/node-1/0/0", 1), ERR_OK);
+    assert_checkpoints(r, 0, 0, 0, 1);
+    signer_end(&s);
+}
+
 enum misfit {
     FROM_BEFORE,
     FROM_BEHIND,
@@ -656,6 +670,7 @@ int main(void)
         TEST(a_checkpoint_is_stored_and_counts_if_a_registered_key_signed_it),
         TEST(a_key_that_the_database_alone_has_registers_nothing),
         TEST(a_checkpoint_of_another_stream_is_refused),
+        TEST(a_checkpoint_of_base_0_is_refused),
         TEST(a_checkpoint_that_does_not_fit_its_run_is_refused),
         TEST(a_checkpoint_without_a_mac_is_left_out),
         TEST(a_checkpoint_within_a_second_replaces_the_one_before),

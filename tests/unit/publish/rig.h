@@ -42,7 +42,8 @@ struct fake { /* a platform with one stream; all under `lock` */
     char lines[FAKE_RECORDS][64];
     char epochs[FAKE_RECORDS][EPOCH_TEXT];
     bool out_of_order;
-    uint64_t from_seq; /* of the last batch's checkpoint; 0: it had none */
+    uint64_t uncovered; /* batches without a checkpoint */
+    uint64_t from_seq;  /* of the last batch's checkpoint; 0: it had none */
     char note[PUBLISHED_NOTE_MAX];
 };
 
@@ -77,6 +78,7 @@ static inline void fake_store(struct fake *k, const struct batch *b)
         memcpy(k->epochs[seq], b->epoch, EPOCH_TEXT);
         k->stored++;
     }
+    k->uncovered += b->checkpoint.from_seq == 0;
     k->from_seq = b->checkpoint.from_seq;
     snprintf(k->note, sizeof k->note, "%.*s", STR_FORMAT(b->checkpoint.note));
     k->next_seq = b->first_seq + b->count;

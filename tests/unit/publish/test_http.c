@@ -235,9 +235,46 @@ static void a_batch_says_whose_records_it_has(void **state)
                                         "Writ-Journal: 0\r\n",
                                         "Writ-Epoch: 0123456789abcdef\r\n",
                                         "Writ-First-Seq: 41\r\n",
-                                        "Writ-Mac: ",
                                         "\r\n\r\n{\"a\":1}\n{\"b\":2}\n"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) assert_has(request, parts[i]);
+    wire_destroy(&w);
+}
+
+/* run_mac() has its vectors; here it is of what is sent. */
+static void a_batch_has_its_mac_and_the_checkpoint_if_there_is_one(void **state)
+{
+    (void)state;
+    static const struct run_checkpoint checkpoints[] = {{0, {0}, {0}},
+                                                        {40, STR("bm90ZQ=="), STR("Zg==")}};
+    struct wire w = wire_create();
+    struct hasher *h = hasher_create();
+    struct send_answer a = {0};
+    struct stream_report ignored;
+    struct fault f;
+    peer_will_answer(w.peer, 200, NULL, POSITIONS);
+    assert_int_equal(find(&w, &ignored, &f), ERR_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        char mac[SHA256_HEX], line[128];
+        const struct run run = {.epoch = STR("0123456789abcdef"),
+                                .first_seq = 41,
+                                .count = 2,
+                                .leaves = two_leaves,
+                                .checkpoint = checkpoints[i]};
+        struct batch b = two_records;
+        b.checkpoint = checkpoints[i];
+        peer_will_answer(w.peer, 201, NULL, "{\"accepted\":2,\"next_seq\":43}");
+        assert_int_equal(w.transport->send(w.transport->state, &b, &a, &f), SENT_ACCEPTED);
+        const char *request = peer_request(w.peer, 1 + i);
+        sha256_write_hex(run_mac(h, &record_key, &run), mac);
+        snprintf(line, sizeof line, "Writ-Mac: %.*s\r\n", SHA256_HEX, mac);
+        assert_has(request, line);
+        if (i == 1)
+            assert_has(request, "Writ-Checkpoint: bm90ZQ==\r\nWrit-From-Seq: 40\r\n"
+                                "Writ-Frontier: Zg==\r\n");
+        else
+            assert_null(strstr(request, "Writ-Checkpoint"));
+    }
+    hasher_destroy(h);
     wire_destroy(&w);
 }
 
@@ -324,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_long_refusal_is_cut_between_characters),
         cmocka_unit_test(a_key_that_was_replaced_is_taken_up_at_the_next_find),
         cmocka_unit_test(a_batch_says_whose_records_it_has),
+        cmocka_unit_test(a_batch_has_its_mac_and_the_checkpoint_if_there_is_one),
         cmocka_unit_test(each_refusal_of_a_batch_is_told_apart),
         cmocka_unit_test(a_platform_that_is_not_there_is_a_failure),
         cmocka_unit_test(a_key_file_that_holds_no_key_is_refused_by_name),
