@@ -266,10 +266,24 @@ void forward_destroy(struct forward *f)
     free(f);
 }
 
+/* What became of a request for the leader; ERR_OK: its answer was passed on. */
+static void count_relay(const struct forward *f, enum err err)
+{
+    if (!f->is_to_leader) return;
+    metric_add(f->api->sheet,
+               err == ERR_OK                ? METRIC_FLEET_RELAYS_ANSWERED
+               : err == ERR_LEADER_CHANGED  ? METRIC_FLEET_RELAYS_LEADER_CHANGED
+               : err == ERR_NO_LEADER       ? METRIC_FLEET_RELAYS_NO_LEADER
+               : err == ERR_OUTCOME_UNKNOWN ? METRIC_FLEET_RELAYS_OUTCOME_UNKNOWN
+                                            : METRIC_FLEET_RELAYS_REFUSED,
+               1);
+}
+
 static void passage_refuse(struct passage *p, const struct fault *fault)
 {
     struct forward *f = p->forward;
     struct api_deferred d = {.server = *f->server, .token = p->token, .echo = p->echo};
+    count_relay(f, fault->err);
     passage_leave(p);
     api_refuse_deferred(f->api, &d, fault, (struct str){0});
     passage_destroy(p);
@@ -370,6 +384,7 @@ static void passage_done(void *context, enum err err, const struct http_answer *
                 (struct http_header){.name = str_from(passed_on[i]), .value = value};
     }
     passage_leave(p);
+    count_relay(f, ERR_OK);
     api_count_reply(f->api, answer->status);
     http_resume(*f->server, p->token, &reply);
     passage_destroy(p);
@@ -580,10 +595,12 @@ static void exchange(struct forward *f, struct http_exchange *x, const struct fo
 {
     struct fault fault;
     struct passage *p = passage_begin(f, r, &fault);
-    if (p != NULL)
+    if (p != NULL) {
         p->token = http_defer(x);
-    else
-        api_refuse(f->api, x, &fault, (struct str){0});
+        return;
+    }
+    count_relay(f, fault.err);
+    api_refuse(f->api, x, &fault, (struct str){0});
 }
 
 void forward_exchange(struct forward *f, struct http_exchange *x)
@@ -619,10 +636,12 @@ void forward_relay_deferred(struct forward *f, const struct forward_request *r,
 {
     struct fault fault;
     struct passage *p = passage_begin(f, r, &fault);
-    if (p != NULL)
+    if (p != NULL) {
         p->token = d->token;
-    else
-        api_refuse_deferred(f->api, d, &fault, (struct str){0});
+        return;
+    }
+    count_relay(f, fault.err);
+    api_refuse_deferred(f->api, d, &fault, (struct str){0});
 }
 
 static void ask_again(struct passage *p)

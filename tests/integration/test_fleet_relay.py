@@ -101,6 +101,11 @@ def step(fleet):
     return send
 
 
+def relays(fleet, number):
+    """{result: how many} of an engine."""
+    return {name.split('"')[1]: int(value) for name, value in fleet.metrics(fleet.engines[number]).items() if "fleet_relays_total" in name}
+
+
 def listed(reply):
     return next(value for value in reply.json.values() if isinstance(value, list))
 
@@ -228,8 +233,10 @@ def test_plain_decisions_are_the_engines_own(fleet, step):
     assert reply.status == 200 and reply.json["decision"] is True, reply
     middle = [fleet.metrics(engine)["writ_engine_journal_seq"] for engine in fleet.engines]
     assert middle[replica] - before[replica] == 19, (before, middle)
+    relayed = relays(fleet, replica)["answered"]
     for _ in range(5):
         assert authorize(step, "relayed", "pay_x", at=replica).json["decision"] == "human_review"
+    assert relays(fleet, replica)["answered"] == relayed + 5
     assert fleet.metrics(fleet.engines[replica])["writ_engine_journal_seq"] == middle[replica]
 
 
@@ -285,6 +292,7 @@ def test_another_leader_is_asked_what_the_former_has_not_answered(fleet, step):
     eventually(lambda: any(fleet.leads(number) for number in others), "another engine leads")
     asking[1].join()
     assert answers["approve"].status == 503 and answers["approve"].json["code"] == "outcome_unknown", answers
+    assert relays(fleet, replica)["outcome_unknown"] >= 1
     approved = eventually(lambda: [reply for reply in [step("POST", f"/v1/queue/{review}/approve", {}, key="reviewer", at=replica)]
                                    if reply.status != 503], "the review is approved")[0]
     assert approved.status == 200 and approved.json["status"] == "approved", approved
