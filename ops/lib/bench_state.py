@@ -88,7 +88,7 @@ class Loaded:
         self.size = bench.options.state_size
         self.full = self.size >= 1_000_000
         self.memory = {}
-        self.stack = bench.start("written", "--http.connections", "14000") # three quarters may wait, half with one key
+        self.stack = bench.start("written", "--overload.delay", "0", "--http.connections", "14000") # its state comes all at once; three quarters may wait, half with one key
         self.folder = self.stack.folder
         self.agent_key = self.folder / "agent.key"
         reviewer = self.stack.key("reviewers", ["reviewer"], owner="rita", reviewers=["*"], wait=False)
