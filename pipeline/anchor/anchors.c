@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/backoff.h"
@@ -36,6 +37,7 @@ struct place {
     struct anchor_due list[ANCHOR_DUE_MAX];
     size_t count, sent; /* of the list; sent of these */
     bool is_sending;
+    bool has_written;           /* the last line of its file is whole, and this process's */
     uint64_t next_ms, failures; /* monotonic; in a row */
     char error[ANCHORS_ERROR_TEXT];
 };
@@ -75,12 +77,14 @@ static void failed(struct anchors *a, struct place *p, const char *why)
 
 /* ---- files ---- */
 
-/* Nothing of a file is ever read: what a reader makes of a last line without a newline is its own. */
-static bool append(const char *path, struct str text)
+/* `is_first`: the last attempt, perhaps another process's, may have left a part of a line. */
+static bool append(const char *path, struct str text, bool is_first)
 {
+    struct stat now;
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
     if (fd < 0) return false;
-    bool good = true;
+    bool good = fstat(fd, &now) == 0;
+    if (good && is_first && now.st_size > 0) good = write(fd, "\n", 1) == 1;
     while (text.size > 0 && good) {
         ssize_t n = write(fd, text.bytes, text.size);
         if (n < 0 && errno == EINTR) continue;
@@ -98,16 +102,16 @@ static void send_to_file(struct anchors *a, struct place *p)
 {
     struct buf lines;
     buf_init(&lines, 16 << 10, 1 << 20);
-    /* It begins a line of its own, if an earlier attempt was cut short. */
-    if (p->failures > 0) buf_put_byte(&lines, '\n');
     for (size_t i = 0; i < p->count; i++) anchor_put_line(&lines, p->list[i].note, world_now_ms());
     if (lines.overflow) {
         failed(a, p, "there was no memory for the lines");
-    } else if (!append(p->anchor->file, buf_view(&lines))) {
+    } else if (!append(p->anchor->file, buf_view(&lines), !p->has_written)) {
         char why[ANCHORS_ERROR_TEXT];
         snprintf(why, sizeof why, "%s: %s", p->anchor->file, strerror(errno));
         failed(a, p, why);
+        p->has_written = false;
     } else {
+        p->has_written = true;
         p->sent = p->count;
     }
     buf_fini(&lines);

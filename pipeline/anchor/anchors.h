@@ -1,5 +1,5 @@
 /* anchors.h - sends the checkpoints of the audit trail to places outside the store: files, and buckets
- * with object lock. Whoever changes the store later cannot change what was sent.
+ * with object lock. A later change of the store does not change what was sent.
  *
  *   checkpoints ─▶ due (newer than the anchor's) ─▶ append and fsync, or PUT ─▶ anchors (a row)
  *

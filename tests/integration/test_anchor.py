@@ -87,8 +87,11 @@ def test_a_file_has_each_streams_newest_checkpoint(fleet, tmp_path):
     stack = one.stack
     stack.policy("base", "rules: [{id: all, agents: [bot], actions: [read], decision: allow}]")
 
+    def lines_of():
+        return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")] if path.exists() else []
+
     def covers(seq):
-        lines = [json.loads(line) for line in path.read_text().splitlines() if line] if path.exists() else []
+        lines = lines_of()
         notes = [checkpoint(line["note"]) for line in lines]
         return notes and notes[-1][1] >= seq and [size for _, size in notes] == sorted(size for _, size in notes)
 
@@ -96,8 +99,10 @@ def test_a_file_has_each_streams_newest_checkpoint(fleet, tmp_path):
         decide(stack, 3)
         harness.eventually(lambda: stored(stack) and covers(stored(stack)), "the file has it")
         stack.platform.kill()
+        with path.open("a") as file:
+            file.write('{"anchored_at":"2026-')  # it ended in the middle of a line
         stack.platform.start()
-    origins = {checkpoint(json.loads(line)["note"])[0] for line in path.read_text().splitlines() if line}
+    origins = {checkpoint(line["note"])[0] for line in lines_of()}
     assert len(origins) == 1
     before = path.read_bytes()
     path.unlink()

@@ -160,7 +160,7 @@ static const struct {
     enum err err;
     const char *field, *sentence;
 } refused[] = {
-    /* an empty body is told as such */
+    /* an empty body has a text of its own */
     {"", ERR_MALFORMED_JSON, "", "the body is empty where a JSON text is expected"},
     {" \n", ERR_MALFORMED_JSON, "", "the body is empty where a JSON text is expected"},
     /* broken syntax names the byte */
@@ -222,7 +222,7 @@ static const struct {
      "properties (byte 3)"},
     {"{\"argsx\":\"\\u0000\"}", ERR_MALFORMED_JSON, "/argsx",
      "/argsx has a U+0000, which is allowed only inside args, context and properties (byte 11)"},
-    /* the first of several duplicates is told */
+    /* the text names the first of several duplicates */
     {"{\"a\":1,\"b\":2,\"b\":3,\"a\":4}", ERR_DUPLICATE_KEY, "/b",
      "/b is given twice in one object (byte 18)"},
     {"{\"a\":1,\"a\":2,,}", ERR_MALFORMED_JSON, "",
