@@ -1,5 +1,5 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 19. The program makes and migrates it by itself
+-- platform runs. PRAGMA user_version = 20. The program makes and migrates it by itself
 -- (src/store/schema_sqlite.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event

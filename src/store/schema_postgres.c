@@ -326,7 +326,8 @@ static const char step_19[] =
     " journal text COLLATE \"C\" NOT NULL, base bigint NOT NULL, end_seq bigint NOT NULL,"
     " anchored_at bigint NOT NULL, PRIMARY KEY (name, node, journal, base));";
 
-/* Steps 2 and 3 are older than the PostgreSQL store: they are in the first. */
+/* Steps 2 and 3 are older than the PostgreSQL store: they are in the first. Step 20 is of the JSON in
+ * keys.key only. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {"", NULL, NULL},
@@ -347,4 +348,5 @@ const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_17, NULL, NULL},
     {step_18, NULL, NULL},
     {step_19, NULL, NULL},
+    {"", NULL, NULL},
 };
