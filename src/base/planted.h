@@ -21,6 +21,7 @@
  *   image_believed       recovery uses a snapshot or a mirror's image as the newest state (in
  * tests/sim)
  *
+ *   newer_format         no bug: the program reads and writes one more format of a fleet's log
  *   small_tables         no bug: the tables of a shard have 32 places, so that tests can fill them
  *
  * and those of a fleet, which tests/sim/sim_fleet.c lists and finds. */

@@ -21,11 +21,12 @@ enum {
     HEADER_BYTES = 118,
     POINT_BYTES = 16 + SHA256_BYTES,
     RECORD_HEAD_BYTES = 8,
-    HEARTBEAT_HEAD_BYTES = 8 + 8 + 8 + 4 + 2,
 };
 enum { FLAG_CLOSED = 1, FLAG_WORKS = 2, FLAG_REACHES = 4 };
 
 static const char magic[8] = "writFLT1";
+
+uint16_t entry_format_newest(void) { return ENTRY_FORMAT + (planted("newer_format") ? 1 : 0); }
 
 struct entry_key entry_key_derive(struct str pepper, uint32_t fingerprint, struct str name,
                                   struct fleet_id fleet)
@@ -87,6 +88,9 @@ static void put_body(const struct entry *e, struct buf *out)
         put_number(out, e->nonce, 8);
         put_number(out, e->heartbeat.applied, 8);
         put_number(out, e->heartbeat.lease_ms, 4);
+        put_number(out, e->heartbeat.known_format, 2);
+        buf_put(out, str_of((const char *)e->heartbeat.successor.bytes,
+                            sizeof e->heartbeat.successor.bytes));
         put_number(out, e->heartbeat.version.size, 2);
         buf_put(out, e->heartbeat.version);
         break;
@@ -108,7 +112,8 @@ enum err entry_put(struct entry *e, const struct entry_key *key, struct hasher *
         e->heartbeat.version.size > ENTRY_NAME_MAX)
         return ERR_FULL;
     memcpy(head, magic, sizeof magic);
-    little_put16(head + AT_FORMAT, ENTRY_FORMAT);
+    check(e->format >= ENTRY_FORMAT_FIRST && e->format <= entry_format_newest());
+    little_put16(head + AT_FORMAT, e->format);
     head[AT_KIND] = (char)e->kind;
     head[AT_FLAGS] = flags_of(e);
     little_put32(head + AT_FINGERPRINT, key->fingerprint);
@@ -181,7 +186,7 @@ static bool are_whole(struct str records)
 static bool read_body(struct str body, struct entry *e)
 {
     struct str part;
-    uint64_t lease_ms, size;
+    uint64_t lease_ms, known, size;
     switch (e->kind) {
     case ENTRY_TERM:
         if (e->n != 0 || !take_number(&body, 8, &e->nonce)) return false;
@@ -199,11 +204,15 @@ static bool read_body(struct str body, struct entry *e)
     case ENTRY_HEARTBEAT:
         if (!take_number(&body, 8, &e->heartbeat.number) || !take_number(&body, 8, &e->nonce) ||
             !take_number(&body, 8, &e->heartbeat.applied) || !take_number(&body, 4, &lease_ms) ||
+            !take_number(&body, 2, &known) ||
+            !take(&body, sizeof e->heartbeat.successor.bytes, &part) ||
             !take_number(&body, 2, &size) || size > ENTRY_NAME_MAX ||
             !take(&body, (size_t)size, &e->heartbeat.version))
             return false;
         if (e->heartbeat.number == 0 || lease_ms > ENTRY_LEASE_MAX_MS) return false;
         e->heartbeat.lease_ms = (uint32_t)lease_ms;
+        e->heartbeat.known_format = (uint16_t)known;
+        memcpy(e->heartbeat.successor.bytes, part.bytes, sizeof e->heartbeat.successor.bytes);
         break;
     }
     e->address = body;
@@ -223,7 +232,9 @@ enum entry_fault entry_read(struct str bytes, const struct entry_key *key, struc
     const char *head = bytes.bytes;
     *ret = (struct entry){0};
     if (bytes.size < AT_KIND || memcmp(head, magic, sizeof magic) != 0) return ENTRY_MALFORMED;
-    if (little_get16(head + AT_FORMAT) != ENTRY_FORMAT) return ENTRY_NEWER;
+    const uint16_t format = little_get16(head + AT_FORMAT);
+    if (format < ENTRY_FORMAT_FIRST) return ENTRY_MALFORMED;
+    if (format > entry_format_newest()) return ENTRY_NEWER;
     if (bytes.size < HEADER_BYTES + SHA256_BYTES) return ENTRY_MALFORMED;
     if (memcmp(head + AT_FLEET, key->fleet.bytes, sizeof key->fleet.bytes) != 0 &&
         !planted("foreign_fleet_taken"))
@@ -244,6 +255,7 @@ enum entry_fault entry_read(struct str bytes, const struct entry_key *key, struc
         body_bytes > ENTRY_BODY_MAX || HEADER_BYTES + node_bytes + body_bytes != signed_bytes.size)
         return ENTRY_MALFORMED;
     ret->kind = (enum entry_kind)kind;
+    ret->format = format;
     ret->heartbeat.closed = (flags & FLAG_CLOSED) != 0;
     ret->heartbeat.works = (flags & FLAG_WORKS) != 0;
     ret->heartbeat.reaches = (flags & FLAG_REACHES) != 0;

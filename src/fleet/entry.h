@@ -1,16 +1,22 @@
 /* entry.h - one message of a fleet's log: its bytes, and the MAC over them.
  *
- *   entry     := magic "writFLT1"  format(2) = 1  kind(1)  flags(1)  fingerprint(4)  fleet(16)
+ *   entry     := magic "writFLT1"  format(2)  kind(1)  flags(1)  fingerprint(4)  fleet(16)
  *                term(8)  n(8)  previous(32)  incarnation(16)  time(8)  seq(8)
  *                node size(2)  body size(4)  node  body  HMAC-SHA-256 of all before (32)
  *   TERM      := nonce(8)  address
  *   RECORDS   := point, if n is 1;  { public size(4)  private size(4)  public  private }
- *   HEARTBEAT := number(8)  nonce(8)  applied(8)  lease(4)  version size(2)  version  address
+ *   HEARTBEAT := number(8)  nonce(8)  applied(8)  lease(4)  known(2)  successor(16)
+ *                version size(2)  version  address
  *   point     := term(8)  n(8)  digest(32)              all numbers little-endian
  *
  * There is one spelling of each entry: what is read and put again gives the same bytes. An entry's
  * digest is the SHA-256 of all its bytes. The key of the MAC comes from the pepper, so a client that
- * may write to the topic but lacks the pepper cannot forge state. Pure; views borrow the bytes. */
+ * may write to the topic but lacks the pepper cannot forge state.
+ *
+ * A fleet writes one format, which the counted entries show (replay.h), and only a person raises it:
+ * so engines of two versions are in one fleet, and write what the older one reads.
+ *
+ * Pure; views borrow the bytes. */
 #ifndef FLEET_ENTRY_H
 #define FLEET_ENTRY_H
 
@@ -19,7 +25,8 @@
 #include "crypto/crypto.h"
 
 enum {
-    ENTRY_FORMAT = 1,
+    ENTRY_FORMAT_FIRST = 1,
+    ENTRY_FORMAT = 1, /* the newest one */
     ENTRY_BODY_MAX = 256 << 10,
     ENTRY_NAME_MAX = 256, /* a node, an address, a version */
     ENTRY_BYTES_MAX = ENTRY_BODY_MAX + 1024,
@@ -56,6 +63,8 @@ struct heartbeat {
     uint64_t applied;  /* all entries below this offset are in force at all reactors */
     uint32_t lease_ms; /* for which its sender admits agents, from its sending on */
     struct str version;
+    uint16_t known_format;        /* the newest one that its sender reads */
+    struct incarnation successor; /* the leader wants this engine to lead; zeros: none */
     bool closed;  /* its sender admits no agent until it has read back an open one, sent later */
     bool works;   /* its sender leads, and serves */
     bool reaches; /* its sender reaches the leader */
@@ -63,6 +72,7 @@ struct heartbeat {
 
 struct entry {
     enum entry_kind kind;
+    uint16_t format;
     /* HEARTBEAT: these three are of the last counted entry below `applied` */
     uint64_t term, n;
     struct sha256 previous;         /* TERM, RECORDS: the digest of the counted entry before it */
@@ -81,6 +91,9 @@ struct entry {
 /* Appends the entry and sets its digest. ERR_FULL: the body or a name is over its limit, or the
  * buffer has no room; then the buffer is as before. */
 enum err entry_put(struct entry *e, const struct entry_key *key, struct hasher *h, struct buf *out);
+
+/* The newest format that this program reads and writes. */
+uint16_t entry_format_newest(void);
 
 /* Why bytes are no entry of this fleet. */
 enum entry_fault {
@@ -107,6 +120,11 @@ bool entry_point_equal(const struct entry_point *a, const struct entry_point *b)
 static inline bool incarnation_equal(const struct incarnation *a, const struct incarnation *b)
 {
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+static inline bool incarnation_is_none(const struct incarnation *i)
+{
+    static const struct incarnation none;
+    return incarnation_equal(i, &none);
 }
 
 #endif

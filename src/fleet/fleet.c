@@ -122,8 +122,10 @@ static enum log_result read_heartbeat(struct fleet *f, const struct entry *e, ui
                offset, now_ms);
     if (is_mine(f, e) && !read_own_heartbeat(f, e, offset, append_ms, now_ms, delay_ms))
         return log_replay_stop(&f->replay, LOG_END_NEVER_SENT, offset);
-    if (e->heartbeat.works && incarnation_equal(&e->incarnation, &f->replay.leader))
-        leader_shows(f);
+    if (!e->heartbeat.works || !incarnation_equal(&e->incarnation, &f->replay.leader))
+        return LOG_COUNTED;
+    leader_shows(f);
+    if (incarnation_equal(&e->heartbeat.successor, &f->options.incarnation)) fleet_stand(f, now_ms);
     return LOG_COUNTED;
 }
 
@@ -205,9 +207,23 @@ void fleet_hurry(struct fleet *f) { f->heartbeat_is_due = true; }
 
 void fleet_stand(struct fleet *f, uint64_t now_ms) { f->stand_ms = now_ms; }
 
+void fleet_hand_over(struct fleet *f, struct incarnation successor)
+{
+    f->successor = successor;
+    f->heartbeat_is_due = true;
+}
+
+bool fleet_raise_format(struct fleet *f)
+{
+    if (f->replay.format >= entry_format_newest()) return false;
+    f->raise_format = f->replay.format + 1;
+    return true;
+}
+
 static struct entry entry_of(const struct fleet *f, enum entry_kind kind, uint64_t time_ms)
 {
     return (struct entry){.kind = kind,
+                          .format = f->replay.format,
                           .incarnation = f->options.incarnation,
                           .node = f->options.node,
                           .time_ms = time_ms};
@@ -260,6 +276,8 @@ static void put_heartbeat(struct fleet *f, const struct fleet_turn *t, struct bu
         .applied = applied,
         .lease_ms = t->lease_ms,
         .version = f->options.version,
+        .known_format = entry_format_newest(),
+        .successor = f->successor,
         .closed = closed,
         .works = is_working(f, t),
         .reaches = t->reaches,
@@ -311,6 +329,7 @@ enum err fleet_seal(struct fleet *f, struct str records, uint64_t seq, uint64_t 
     e.seq = seq;
     e.before = f->replay.before; /* for n = 1: the replay has read up to this engine's TERM */
     e.records = records;
+    if (f->raise_format > e.format) e.format = f->raise_format;
     enum err err = entry_put(&e, &f->options.key, f->hasher, out);
     if (err != ERR_OK) return err;
     f->sealed++;

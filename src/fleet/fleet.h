@@ -86,6 +86,8 @@ struct fleet {
     uint64_t term;      /* that this engine stands for or leads */
     bool term_is_acked; /* and it leads when both */
     bool term_is_counted;
+    struct incarnation successor;    /* zeros: none */
+    uint16_t raise_format;           /* of its next RECORDS, if above that in force */
     bool entry_in_flight;            /* the TERM or RECORDS; one at a time */
     uint64_t sealed, acked, counted; /* its RECORDS, by n */
     struct sha256 sealed_digest;     /* of the newest, or of the TERM */
@@ -140,6 +142,11 @@ void fleet_stand(struct fleet *f, uint64_t now_ms);
 void fleet_hurry(struct fleet *f);
 /* Lets no agent in any more; its next heartbeats are closed when none is left. */
 void fleet_leave(struct fleet *f);
+/* The leader's next heartbeats ask this engine to stand; none (zeros): they ask for none any more. */
+void fleet_hand_over(struct fleet *f, struct incarnation successor);
+/* The leader's entries from the next one on have the format behind the one in force. The host has
+ * checked that all engines of the fleet know it. False: this program does not. */
+bool fleet_raise_format(struct fleet *f);
 /* Whether the leader may append an entry: it has none in flight. */
 bool fleet_may_seal(const struct fleet *f);
 /* Appends the entry with these records (none: a barrier). ERR_FULL: they are too large. */

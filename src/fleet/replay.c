@@ -4,7 +4,7 @@
 
 void log_replay_begin(struct log_replay *r, const struct log_replay *saved)
 {
-    *r = (struct log_replay){0};
+    *r = (struct log_replay){.format = ENTRY_FORMAT_FIRST};
     if (saved == NULL || saved->last.term == 0) return;
     *r = *saved;
     r->next = r->last_offset;
@@ -44,6 +44,7 @@ static enum log_result count(struct log_replay *r, const struct entry *e, uint64
     r->last = (struct entry_point){.term = e->term, .n = e->n, .digest = e->digest};
     r->last_offset = offset;
     if (e->time_ms > r->time_ms) r->time_ms = e->time_ms;
+    if (e->format > r->format) r->format = e->format;
     return LOG_COUNTED;
 }
 

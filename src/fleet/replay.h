@@ -41,6 +41,7 @@ struct log_replay {
     uint64_t time_ms;          /* the newest of all counted entries: the log's time */
     uint64_t next;             /* the offset that is read next */
     uint64_t stale;            /* entries that were left out */
+    uint16_t format;           /* in force: the newest of all counted TERM and RECORDS */
     bool resumes;              /* the entry at `next` has to be `last` */
     enum log_end end;
     uint64_t end_offset;

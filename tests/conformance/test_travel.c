@@ -266,6 +266,7 @@ static void send_record(struct engine_state *to, struct str event, struct str de
     struct hasher *h = hasher_create();
     entry_put_record(&records, event, delta);
     struct entry sent = {.kind = ENTRY_RECORDS,
+                         .format = ENTRY_FORMAT,
                          .term = 2,
                          .n = 5,
                          .node = STR("a"),

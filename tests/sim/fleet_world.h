@@ -337,10 +337,12 @@ static void append_foreign(void)
     struct buf body = buf_over(records, sizeof records);
     entry_put_record(&body, STR(""), str_of((const char *)&r, sizeof r));
     uint64_t term = 1 + below(20);
-    struct entry e = {.kind = ENTRY_TERM, .term = term, .node = STR("other")};
+    struct entry e = {
+        .kind = ENTRY_TERM, .format = ENTRY_FORMAT, .term = term, .node = STR("other")};
     check(entry_put(&e, &world.foreign_key, world.hasher, &out) == ERR_OK);
     log_append(keep(buf_view(&out)), out.size, true);
     e = (struct entry){.kind = ENTRY_RECORDS,
+                       .format = ENTRY_FORMAT,
                        .term = term,
                        .n = 1,
                        .previous = e.digest,

@@ -23,6 +23,7 @@ static void make(struct sample *s, enum entry_kind kind)
     s->hasher = hasher_create();
     s->out = buf_over(s->bytes, sizeof s->bytes);
     s->e = (struct entry){.kind = kind,
+                          .format = ENTRY_FORMAT,
                           .term = 5,
                           .n = kind == ENTRY_RECORDS ? 1 : 0,
                           .previous = digest_of(5, 0, 1),
@@ -39,6 +40,8 @@ static void make(struct sample *s, enum entry_kind kind)
                                             .applied = 12,
                                             .lease_ms = 30000,
                                             .version = STR("0.1.0"),
+                                            .known_format = ENTRY_FORMAT,
+                                            .successor = incarnation_of(2),
                                             .closed = true,
                                             .reaches = true};
     assert_int_equal(entry_put(&s->e, &s->key, s->hasher, &s->out), ERR_OK);

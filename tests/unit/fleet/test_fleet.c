@@ -36,6 +36,7 @@ static void append_entry(struct rig *r, struct entry e)
 {
     char bytes[1024];
     struct buf out = buf_over(bytes, sizeof bytes);
+    e.format = ENTRY_FORMAT;
     assert_int_equal(entry_put(&e, &r->fleet.options.key, r->fleet.hasher, &out), ERR_OK);
     append(r, buf_view(&out));
 }
@@ -376,6 +377,24 @@ static void each_heartbeat_has_a_nonce_of_its_own(void **state)
     fleet_fini(&r.fleet);
 }
 
+static void the_engine_that_a_working_leader_names_stands_at_once(void **state)
+{
+    (void)state;
+    for (uint8_t named = 1; named <= 3; named += 2) { /* this engine, and another one */
+        struct rig r;
+        begin(&r);
+        append_entry(&r, term_of(1, 2));
+        struct entry e = heartbeat_of(2, 1, 0, 30000);
+        e.time_ms = wall_ms + r.now_ms;
+        e.heartbeat.works = true;
+        e.heartbeat.successor = incarnation_of(named);
+        append_entry(&r, e);
+        read_all(&r);
+        assert_int_equal(turn(&r, 1), named == 1 ? FLEET_TERM : FLEET_HEARTBEAT);
+        fleet_fini(&r.fleet);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +413,7 @@ int main(void)
         cmocka_unit_test(an_engine_that_counted_something_else_ends_reading),
         cmocka_unit_test(what_is_not_remembered_is_not_taken_as_applied),
         cmocka_unit_test(each_heartbeat_has_a_nonce_of_its_own),
+        cmocka_unit_test(the_engine_that_a_working_leader_names_stands_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
