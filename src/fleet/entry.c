@@ -87,6 +87,7 @@ static void put_body(const struct entry *e, struct buf *out)
         put_number(out, e->heartbeat.number, 8);
         put_number(out, e->nonce, 8);
         put_number(out, e->heartbeat.applied, 8);
+        put_number(out, e->heartbeat.kept, 8);
         put_number(out, e->heartbeat.lease_ms, 4);
         put_number(out, e->heartbeat.known_format, 2);
         buf_put(out, str_of((const char *)e->heartbeat.successor.bytes,
@@ -203,7 +204,8 @@ static bool read_body(struct str body, struct entry *e)
         return are_whole(body);
     case ENTRY_HEARTBEAT:
         if (!take_number(&body, 8, &e->heartbeat.number) || !take_number(&body, 8, &e->nonce) ||
-            !take_number(&body, 8, &e->heartbeat.applied) || !take_number(&body, 4, &lease_ms) ||
+            !take_number(&body, 8, &e->heartbeat.applied) ||
+            !take_number(&body, 8, &e->heartbeat.kept) || !take_number(&body, 4, &lease_ms) ||
             !take_number(&body, 2, &known) ||
             !take(&body, sizeof e->heartbeat.successor.bytes, &part) ||
             !take_number(&body, 2, &size) || size > ENTRY_NAME_MAX ||

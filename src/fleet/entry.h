@@ -5,7 +5,7 @@
  *                node size(2)  body size(4)  node  body  HMAC-SHA-256 of all before (32)
  *   TERM      := nonce(8)  address
  *   RECORDS   := point, if n is 1;  { public size(4)  private size(4)  public  private }
- *   HEARTBEAT := number(8)  nonce(8)  applied(8)  lease(4)  known(2)  successor(16)
+ *   HEARTBEAT := number(8)  nonce(8)  applied(8)  kept(8)  lease(4)  known(2)  successor(16)
  *                version size(2)  version  address
  *   point     := term(8)  n(8)  digest(32)              all numbers little-endian
  *
@@ -59,8 +59,11 @@ struct entry_point {
 };
 
 struct heartbeat {
-    uint64_t number;   /* of its incarnation, from 1 on */
-    uint64_t applied;  /* all entries below this offset are in force at all reactors */
+    uint64_t number;  /* of its incarnation, from 1 on */
+    uint64_t applied; /* all entries below this offset are in force at all reactors */
+    /* The sender starts again from two snapshots without any entry below this offset; 0: it has not
+     * two. */
+    uint64_t kept;
     uint32_t lease_ms; /* for which its sender admits agents, from its sending on */
     struct str version;
     uint16_t known_format;        /* the newest one that its sender reads */
@@ -75,7 +78,9 @@ struct entry {
     uint16_t format;
     /* HEARTBEAT: these three are of the last counted entry below `applied` */
     uint64_t term, n;
-    struct sha256 previous;         /* TERM, RECORDS: the digest of the counted entry before it */
+    /* TERM, RECORDS: the digest of the counted entry before it; of the first TERM: of the snapshot
+     * with which the fleet began, or zeros */
+    struct sha256 previous;
     struct incarnation incarnation; /* of the sender */
     struct str node;
     uint64_t time_ms; /* never below that of a counted entry before it */

@@ -45,10 +45,12 @@ void fleet_init(struct fleet *f, const struct fleet_options *o, const struct fle
 
 void fleet_fini(struct fleet *f) { hasher_destroy(f->hasher); }
 
-void fleet_save(const struct fleet *f, struct fleet_saved *ret)
+void fleet_save(const struct fleet *f, uint64_t now_ms, struct fleet_saved *ret)
 {
     ret->replay = f->replay;
-    ret->peers = f->peers;
+    if (ret->replay.resumes) ret->replay.next++; /* it has the entry that it has not compared yet */
+    ret->replay.resumes = false;
+    peers_save(&f->peers, now_ms, &ret->peers);
 }
 
 static void end(struct fleet *f, enum fleet_end why)
@@ -274,6 +276,7 @@ static void put_heartbeat(struct fleet *f, const struct fleet_turn *t, struct bu
     e.heartbeat = (struct heartbeat){
         .number = lease_send(&f->lease, t->now_ms, e.nonce, t->lease_ms, closed),
         .applied = applied,
+        .kept = t->kept,
         .lease_ms = t->lease_ms,
         .version = f->options.version,
         .known_format = entry_format_newest(),

@@ -98,7 +98,7 @@ struct fleet {
 void fleet_init(struct fleet *f, const struct fleet_options *o, const struct fleet_saved *saved,
                 uint64_t now_ms);
 void fleet_fini(struct fleet *f);
-void fleet_save(const struct fleet *f, struct fleet_saved *ret);
+void fleet_save(const struct fleet *f, uint64_t now_ms, struct fleet_saved *ret);
 
 /* ---- reading ---- */
 
@@ -131,6 +131,7 @@ struct fleet_turn {
     uint32_t lease_ms; /* the option's value */
     bool reaches;      /* the leader */
     bool works;        /* every reactor has turned lately, and the disk moves */
+    uint64_t kept;     /* as in a heartbeat */
     unsigned let_in;   /* agents' requests that were admitted and are not recorded yet */
 };
 /* What to append now, as bytes in `out`. */

@@ -17,6 +17,14 @@ void peers_begin(struct peers *p, const struct peers *saved, uint64_t now_ms)
     p->others_lapse_ms = now_ms + wait_of(p->others_longest_lease_ms);
 }
 
+void peers_save(const struct peers *p, uint64_t now_ms, struct peers *ret)
+{
+    *ret = (struct peers){.others_lapse_ms = p->others_lapse_ms};
+    if (now_ms < p->others_lapse_ms) ret->others_longest_lease_ms = p->others_longest_lease_ms;
+    for (unsigned i = 0; i < p->count; i++)
+        if (now_ms < p->list[i].lapses_ms) ret->list[ret->count++] = p->list[i];
+}
+
 /* An incarnation whose leases have passed, or a free place; NULL: there is none. */
 static struct peer *place_for(struct peers *p, uint64_t now_ms)
 {
@@ -51,6 +59,7 @@ void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t applied
         return; /* it came late: its sender has withdrawn it */
     peer->number = h->number;
     peer->read_ms = now_ms;
+    peer->kept = h->kept;
     peer->closed = h->closed;
     peer->reaches = h->reaches;
     if (applied > peer->applied) peer->applied = applied;
@@ -81,4 +90,18 @@ bool peers_miss_leader(const struct peers *p, const struct incarnation *except, 
         missing += !peer->reaches;
     }
     return missing * 2 > fresh;
+}
+
+uint64_t peers_kept(const struct peers *p, uint64_t now_ms)
+{
+    unsigned keeping = 0;
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < p->count; i++) {
+        const struct peer *peer = &p->list[i];
+        if (peer->read_ms == 0 || now_ms - peer->read_ms > PEER_FRESH_MS) continue;
+        keeping++;
+        if (peer->kept < least) least = peer->kept;
+        if (peer->applied < least) least = peer->applied;
+    }
+    return keeping >= PEERS_KEEPING ? least : 0;
 }

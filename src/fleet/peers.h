@@ -12,7 +12,8 @@
  * matter, for the length of a lease; one part in a hundred is added for them.
  *
  * The table is saved with a copy of the state. An engine that begins with a copy takes all leases in
- * it to begin at that moment: it has not read the heartbeats itself. Pure; one thread. */
+ * it to begin at that moment: it has not read the heartbeats itself. Engines whose leases had passed
+ * when it was saved are not in the copy. Pure; one thread. */
 #ifndef FLEET_PEERS_H
 #define FLEET_PEERS_H
 
@@ -25,6 +26,7 @@ struct peer {
     uint64_t number;       /* of its newest heartbeat */
     uint64_t first_offset; /* of the oldest one that is remembered */
     uint64_t applied;
+    uint64_t kept;      /* of its newest heartbeat */
     uint64_t read_ms;   /* the newest */
     uint64_t lapses_ms; /* when every lease that its heartbeats began has passed */
     uint32_t longest_lease_ms;
@@ -40,6 +42,7 @@ struct peers {
 
 /* The leases begin again now. */
 void peers_begin(struct peers *p, const struct peers *saved, uint64_t now_ms);
+void peers_save(const struct peers *p, uint64_t now_ms, struct peers *ret);
 /* `applied`: what of the heartbeat's is confirmed by this engine's own reading, or 0. */
 void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t applied, uint64_t offset,
                 uint64_t now_ms);
@@ -47,5 +50,9 @@ bool peers_settled(const struct peers *p, uint64_t offset, uint64_t now_ms);
 /* Whether most engines with a fresh heartbeat, except this one, report that they cannot reach the
  * leader. */
 bool peers_miss_leader(const struct peers *p, const struct incarnation *except, uint64_t now_ms);
+/* The log may lose what is below this offset: every engine with a fresh heartbeat has applied it, and
+ * starts again without it, and so do at least PEERS_KEEPING of them. 0: nothing. */
+enum { PEERS_KEEPING = 2 };
+uint64_t peers_kept(const struct peers *p, uint64_t now_ms);
 
 #endif

@@ -5,12 +5,12 @@
 void log_replay_begin(struct log_replay *r, const struct log_replay *saved)
 {
     *r = (struct log_replay){.format = ENTRY_FORMAT_FIRST};
-    if (saved == NULL || saved->last.term == 0) return;
+    if (saved == NULL) return;
     *r = *saved;
-    r->next = r->last_offset;
-    r->resumes = true;
     r->end = LOG_READS;
     r->stale = 0;
+    r->resumes = saved->next > 0;
+    if (r->resumes) r->next--;
 }
 
 enum log_result log_replay_stop(struct log_replay *r, enum log_end why, uint64_t offset)
@@ -53,6 +53,8 @@ static enum log_result step_term(struct log_replay *r, const struct entry *e, ui
     bool greater = e->term > r->last.term;
     if (planted("equal_term_accepted")) greater = e->term >= r->last.term;
     if (!greater) return left_out(r);
+    if (r->last.term == 0 && !is_digest(&e->previous, &r->last.digest))
+        return log_replay_stop(r, LOG_END_SEED, offset);
     r->before = r->last;
     r->leader = e->incarnation;
     return count(r, e, offset);
@@ -84,10 +86,10 @@ enum log_result log_replay_step(struct log_replay *r, const struct entry *e, uin
     r->next++;
     if (r->resumes) {
         r->resumes = false;
-        if (!is_digest(&e->digest, &r->last.digest))
-            return log_replay_stop(r, LOG_END_RESUMED, offset);
+        if (!is_digest(&e->digest, &r->newest)) return log_replay_stop(r, LOG_END_RESUMED, offset);
         return LOG_STALE; /* the copy has it */
     }
+    r->newest = e->digest;
     switch (e->kind) {
     case ENTRY_TERM: return step_term(r, e, offset);
     case ENTRY_RECORDS: return step_records(r, e, offset);

@@ -9,7 +9,11 @@
  *
  * A lower term, a number that was seen already and a TERM that is not greater are stale: they are
  * left out, and counted. Any other entry proves that the log or this reader is wrong. Then reading
- * ends for good, with its reason, and only a person may go on. Pure; one thread. */
+ * ends for good, with its reason, and only a person may go on.
+ *
+ * A copy of the state that was saved goes on at the newest entry that it had read, which has to be
+ * the same one in the log. A fleet that begins with a state names it in its first TERM: `last` of
+ * that copy is the state's digest, with `next` 0. Pure; one thread. */
 #ifndef FLEET_REPLAY_H
 #define FLEET_REPLAY_H
 
@@ -30,6 +34,7 @@ enum log_end {
     LOG_END_CUT, /* its sender had applied more, or other entries, than were before it: the log was cut */
     LOG_END_NEVER_SENT, /* a heartbeat in this engine's name that it never sent */
     LOG_END_DELTA,      /* a record cannot be applied */
+    LOG_END_SEED,       /* the fleet began with another state than this copy */
 };
 
 /* All of it is saved with a copy of the state. */
@@ -40,14 +45,15 @@ struct log_replay {
     struct incarnation leader; /* of the current term */
     uint64_t time_ms;          /* the newest of all counted entries: the log's time */
     uint64_t next;             /* the offset that is read next */
+    struct sha256 newest;      /* digest of the entry before it, of any kind */
     uint64_t stale;            /* entries that were left out */
     uint16_t format;           /* in force: the newest of all counted TERM and RECORDS */
-    bool resumes;              /* the entry at `next` has to be `last` */
+    bool resumes;              /* the entry at `next` has to be `newest` */
     enum log_end end;
     uint64_t end_offset;
 };
 
-/* At the beginning of the log, or at the entry that `saved` counted last. */
+/* At the beginning of the log, or at the entry that `saved` read last. */
 void log_replay_begin(struct log_replay *r, const struct log_replay *saved);
 /* `e`: NULL where entry_read() found a fault. */
 enum log_result log_replay_step(struct log_replay *r, const struct entry *e, uint64_t offset);

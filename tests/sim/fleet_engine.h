@@ -71,7 +71,7 @@ static void save(struct engine *e)
 {
     if (e->fleet.replay.last.term == 0 || e->fleet.replay.end != LOG_READS) return;
     e->disk.is_there = true;
-    fleet_save(&e->fleet, &e->disk.fleet);
+    fleet_save(&e->fleet, boot_ms(e), &e->disk.fleet);
     e->disk.model = e->model;
     e->disk.history = e->history;
     e->disk.commits = e->commits;

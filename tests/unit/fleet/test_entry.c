@@ -38,6 +38,7 @@ static void make(struct sample *s, enum entry_kind kind)
     if (kind == ENTRY_HEARTBEAT)
         s->e.heartbeat = (struct heartbeat){.number = 3,
                                             .applied = 12,
+                                            .kept = 7,
                                             .lease_ms = 30000,
                                             .version = STR("0.1.0"),
                                             .known_format = ENTRY_FORMAT,
@@ -89,6 +90,7 @@ static void each_kind_has_its_own_body(void **state)
     assert_int_equal(entry_read(buf_view(&s.out), &s.key, s.hasher, &e), ENTRY_GOOD);
     assert_int_equal(e.heartbeat.number, 3);
     assert_int_equal(e.heartbeat.applied, 12);
+    assert_int_equal(e.heartbeat.kept, 7);
     assert_int_equal(e.heartbeat.lease_ms, 30000);
     assert_true(e.heartbeat.closed && e.heartbeat.reaches && !e.heartbeat.works);
     assert_true(str_equal(e.heartbeat.version, STR("0.1.0")));

@@ -74,6 +74,41 @@ static void a_saved_table_begins_all_leases_again(void **state)
     assert_true(peers_settled(&p, R, 700000 + LEASE_MS + LEASE_MS / 100 + 2));
 }
 
+static void an_engine_whose_leases_have_passed_is_not_saved(void **state)
+{
+    (void)state;
+    struct peers p, saved;
+    peers_begin(&p, NULL, 0);
+    read(&p, 1, 1, 39, false, 40, 1000);
+    read(&p, 2, 1, 39, false, 41, 5000);
+    peers_save(&p, 1000 + LEASE_MS, &saved);
+    assert_int_equal(saved.count, 2);
+    peers_save(&p, 1000 + LEASE_MS + LEASE_MS / 100 + 2, &saved);
+    assert_int_equal(saved.count, 1);
+    assert_true(incarnation_equal(&saved.list[0].incarnation, &p.list[1].incarnation));
+}
+
+static void what_every_fresh_engine_can_begin_without_may_go(void **state)
+{
+    (void)state;
+    struct peers p;
+    struct entry e = heartbeat_of(1, 1, 40, LEASE_MS);
+    peers_begin(&p, NULL, 0);
+    assert_int_equal(peers_kept(&p, 1000), 0);
+    e.heartbeat.kept = 30;
+    peers_read(&p, &e, 40, 41, 1000);
+    assert_int_equal(peers_kept(&p, 1000), 0); /* one engine's disk is no copy */
+    e = heartbeat_of(2, 1, 40, LEASE_MS);
+    e.heartbeat.kept = 20;
+    peers_read(&p, &e, 40, 42, 1000);
+    assert_int_equal(peers_kept(&p, 1000), 20);
+    e = heartbeat_of(3, 1, 10, LEASE_MS);
+    e.heartbeat.kept = 25;
+    peers_read(&p, &e, 10, 43, 1000 + PEER_FRESH_MS);
+    assert_int_equal(peers_kept(&p, 1000 + PEER_FRESH_MS), 10); /* it has not applied more */
+    assert_int_equal(peers_kept(&p, 1001 + PEER_FRESH_MS), 0);
+}
+
 static void more_incarnations_than_the_table_holds_are_waited_for_too(void **state)
 {
     (void)state;
@@ -109,6 +144,8 @@ int main(void)
         cmocka_unit_test(a_closed_one_and_a_later_one_are_not_waited_for),
         cmocka_unit_test(a_heartbeat_that_comes_late_changes_nothing),
         cmocka_unit_test(a_saved_table_begins_all_leases_again),
+        cmocka_unit_test(an_engine_whose_leases_have_passed_is_not_saved),
+        cmocka_unit_test(what_every_fresh_engine_can_begin_without_may_go),
         cmocka_unit_test(more_incarnations_than_the_table_holds_are_waited_for_too),
         cmocka_unit_test(most_fresh_peers_decide_whether_the_leader_is_missed),
     };

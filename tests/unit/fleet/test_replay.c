@@ -75,23 +75,42 @@ static void a_leader_that_counted_another_past_ends_reading(void **state)
     assert_int_equal(r.end, LOG_END_HISTORY);
 }
 
-static void a_copy_goes_on_at_the_entry_that_it_counted_last(void **state)
+static void a_copy_goes_on_at_the_entry_that_it_read_last(void **state)
 {
     (void)state;
     struct log_replay saved = begun(), r;
     struct entry heartbeat = heartbeat_of(2, 1, 3, 1000);
     assert_int_equal(log_replay_step(&saved, &heartbeat, 3), LOG_COUNTED);
-    struct entry last = records_of(1, 2, 1), next = records_of(1, 3, 1);
+    struct entry next = records_of(1, 3, 1);
     log_replay_begin(&r, &saved);
-    assert_int_equal(r.next, 2);
-    assert_int_equal(log_replay_step(&r, &last, 2), LOG_STALE);
-    assert_int_equal(log_replay_step(&r, &heartbeat, 3), LOG_COUNTED);
+    assert_int_equal(r.next, 3);
+    assert_int_equal(log_replay_step(&r, &heartbeat, 3), LOG_STALE);
     assert_int_equal(log_replay_step(&r, &next, 4), LOG_COUNTED);
 
     log_replay_begin(&r, &saved);
-    last.digest.bytes[31] = 1;
-    assert_int_equal(log_replay_step(&r, &last, 2), LOG_ENDED);
+    heartbeat.digest.bytes[31] = 1;
+    assert_int_equal(log_replay_step(&r, &heartbeat, 3), LOG_ENDED);
     assert_int_equal(r.end, LOG_END_RESUMED);
+}
+
+static void the_first_term_names_the_state_with_which_the_fleet_began(void **state)
+{
+    (void)state;
+    struct log_replay seed = {.last.digest = digest_of(0, 0, 9)}, r;
+    struct entry term = term_of(1, 1), second = term_of(2, 2);
+    log_replay_begin(&r, NULL);
+    assert_int_equal(log_replay_step(&r, &term, 0), LOG_COUNTED);
+    log_replay_begin(&r, &seed);
+    assert_int_equal(log_replay_step(&r, &term, 0), LOG_ENDED);
+    assert_int_equal(r.end, LOG_END_SEED);
+
+    term.previous = seed.last.digest;
+    log_replay_begin(&r, NULL);
+    assert_int_equal(log_replay_step(&r, &term, 0), LOG_ENDED);
+    assert_int_equal(r.end, LOG_END_SEED);
+    log_replay_begin(&r, &seed);
+    assert_int_equal(log_replay_step(&r, &term, 0), LOG_COUNTED);
+    assert_int_equal(log_replay_step(&r, &second, 1), LOG_COUNTED); /* only the first one does */
 }
 
 static void a_log_that_became_shorter_ends_reading(void **state)
@@ -124,7 +143,8 @@ int main(void)
         cmocka_unit_test(what_is_not_newer_is_stale),
         cmocka_unit_test(each_contradiction_ends_reading_with_its_reason),
         cmocka_unit_test(a_leader_that_counted_another_past_ends_reading),
-        cmocka_unit_test(a_copy_goes_on_at_the_entry_that_it_counted_last),
+        cmocka_unit_test(a_copy_goes_on_at_the_entry_that_it_read_last),
+        cmocka_unit_test(the_first_term_names_the_state_with_which_the_fleet_began),
         cmocka_unit_test(a_log_that_became_shorter_ends_reading),
         cmocka_unit_test(the_logs_time_is_the_newest_of_what_counts),
     };

@@ -1,0 +1,49 @@
+/* fleet_snapshot.h - a fleet's state as of one offset of its log, as one file.
+ *
+ *   file    := head  peer{peers}  entries and seal as in state_file.h, sealed with the fleet's key
+ *   head    := magic "writFSN1"  version(4) = 1  peers(4)  fleet(16)
+ *              next(8)  newest(32)  point  offset(8)  point  leader(16)  time(8)  seq(8)
+ *              count(8)  bytes of entries(8)  longest lease of others(4)  format(2)  zeros(2)
+ *   peer    := incarnation(16)  number(8)  first offset(8)  applied(8)  longest lease(4)  flags(1)
+ *              zeros(3)
+ *   point   := term(8)  n(8)  digest(32)                  all numbers little-endian
+ *
+ * `next` is the offset behind all that it has, and names the file: `fleet-<16 hex digits>`. The entry
+ * before it has the digest `newest`: the log is compared with that before anything is read on
+ * (fleet/replay.h). With `next` 0 it is the state with which a fleet begins, and the first TERM of the
+ * log has its seal.
+ *
+ * Only an engine with the pepper can make one, so it may come from anywhere. */
+#ifndef SNAPSHOT_FLEET_SNAPSHOT_H
+#define SNAPSHOT_FLEET_SNAPSHOT_H
+
+#include "base/fault.h"
+#include "fleet/fleet.h"
+#include "snapshot/state_file.h"
+
+enum { FLEET_SNAPSHOTS_KEPT = 2 };
+
+struct fleet_snapshot {
+    struct fleet_saved saved;
+    uint64_t seq; /* of the next record in the fleet's stream */
+};
+
+/* Writes and syncs it. With `saved.replay.next` 0, the seal becomes `saved.replay.last.digest`. */
+enum err fleet_snapshot_write(struct disk *d, const struct entry_key *key, struct fleet_snapshot *s,
+                              struct shard *const *shards, unsigned count,
+                              const _Atomic bool *given_up, struct fault *f);
+/* The newest one that verifies, and has all entries below `least`; entry by entry to `each`, after it
+ * was verified. ERR_NOT_FOUND: there is none; ERR_CLOSED: given up; ERR_BAD_VALUE: a newer program
+ * wrote it; else `each` gave the error. One that does not verify is logged. */
+enum err fleet_snapshot_read(struct disk *d, const struct entry_key *key, uint64_t least,
+                             const _Atomic bool *given_up,
+                             enum err (*each)(void *context, unsigned slot, struct str entry),
+                             void *context, struct fleet_snapshot *ret, struct fault *f);
+/* Removes all but the newest two, and what is unready. `all`: those as well. */
+enum err fleet_snapshot_drop(struct disk *d, bool all);
+/* How many there are, and `next` of the newest and of the oldest of the two that are kept. */
+unsigned fleet_snapshots(struct disk *d, uint64_t *ret_newest, uint64_t *ret_oldest);
+void fleet_snapshot_name(uint64_t next, char to[STATE_FILE_NAME]);
+bool fleet_snapshot_name_read(struct str name, uint64_t *ret_next);
+
+#endif
