@@ -45,12 +45,10 @@ static void add_event(struct cli *c, struct table *t, const struct json *e)
 const char *const audit_filters[] = {"actor",   "action",   "decision", "kind", "rule",
                                      "user-id", "trace-id", "from",     "to",   NULL};
 
-/* A filter's value. For the two times, a span or a day becomes a time. */
-static int filter_value(struct cli *c, const struct arguments *a, const char *name, struct str *ret)
+int audit_time(struct cli *c, const struct arguments *a, const char *name, struct str *ret)
 {
     *ret = argument_text(a, name);
-    bool is_time = strcmp(name, "from") == 0 || strcmp(name, "to") == 0;
-    if (!is_time || str_is_absent(*ret) || time_or_ago(c, *ret, ret)) return DONE;
+    if (str_is_absent(*ret) || time_or_ago(c, *ret, ret)) return DONE;
     struct str day = arena_printf(&c->arena, "%.*sT00:00:00Z", STR_FORMAT(*ret));
     if (time_or_ago(c, day, ret)) return DONE;
     return cli_complain(
@@ -58,6 +56,13 @@ static int filter_value(struct cli *c, const struct arguments *a, const char *na
         "--%s: the value is neither a span such as 1h nor a time such as 2026-11-20 or "
         "2026-11-20T09:30:00Z",
         name);
+}
+
+static int filter_value(struct cli *c, const struct arguments *a, const char *name, struct str *ret)
+{
+    if (strcmp(name, "from") == 0 || strcmp(name, "to") == 0) return audit_time(c, a, name, ret);
+    *ret = argument_text(a, name);
+    return DONE;
 }
 
 int audit_target(struct cli *c, const struct arguments *a, struct target *ret)

@@ -23,6 +23,10 @@ enum { AUDIT_PAGE_FIRST = 1 << 20, AUDIT_PAGE_MOST = 512 << 20 };
 /* The names of those flags, ended by NULL. */
 extern const char *const audit_filters[];
 
+/* The value of --from or --to: a span or a day becomes a time. Absent: not given. Prints its own
+ * error: DONE or USAGE. */
+int audit_time(struct cli *c, const struct arguments *a, const char *name, struct str *ret);
+
 /* The target of a query with these filters; spans become times. Prints its own error: DONE or
 * USAGE. */
 int audit_target(struct cli *c, const struct arguments *a, struct target *ret);

@@ -31,11 +31,11 @@ typedef int prove_line(struct prove_run *p, const struct evidence_line *l, bool 
 
 static int read_lines(struct prove_run *p, prove_line *each)
 {
-    struct evidence_source s;
+    struct evidence_source s = {.path = p->path};
     struct str line;
     struct evidence_line l;
     bool is_over = false;
-    int code = evidence_open(p->c, &s, p->path);
+    int code = evidence_open(p->c, &s);
     if (code != DONE) return code;
     if (p->is_found) evidence_seek(&s, str_from(p->node), str_from(p->journal));
     while (!is_over && (code = evidence_next(&s, &line)) == DONE && !str_is_absent(line)) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cli/anchor_input.h"
 #include "cli/audit.h"
 #include "cli/evidence.h"
 #include "crypto/base64.h"
@@ -51,16 +52,12 @@ struct verify_run {
     struct known_key *keys;
     size_t key_count;
     char platform[NOTE_NAME_MAX + 1];
-    struct arena anchor_arena;
-    struct anchor *anchors;
+    struct anchor_input anchors;
+    char from[TIME_MOST], to[TIME_MOST]; /* what the evidence is of; "": all */
+    uint64_t first, last;                /* of the line `range` of the stream */
+    char anchor_time[TIME_MOST], newest_anchor[TIME_MOST], last_time[TIME_MOST];
     uint64_t findings, records, own;
     struct buf out; /* of a line of output */
-};
-
-struct anchor {
-    struct anchor *next;
-    struct str stream; /* writ/NODE/JOURNAL */
-    struct str note;
 };
 
 /* ---- what is found ---- */
@@ -176,8 +173,9 @@ static int begin_stream(struct verify_run *v, const struct evidence_line *l)
     struct buf out = buf_over(name, sizeof name);
     verify_init(&v->stream, str_from(v->node), str_from(v->journal), tell, v);
     v->has_stream = true;
-    v->good_time[0] = '\0';
-    v->epoch.seq = 0;
+    v->good_time[0] = v->anchor_time[0] = '\0';
+    v->first = 1;
+    v->last = v->epoch.seq = 0;
     memset(v->seen, 0, sizeof *v->seen * TRACES_KEPT);
     for (size_t i = 0; i < v->key_count; i++) {
         if (is_of(&v->keys[i], l->node, l->journal))
@@ -187,11 +185,20 @@ static int begin_stream(struct verify_run *v, const struct evidence_line *l)
             (void)verify_add_platform(&v->stream, &k);
         }
     }
+    if (str_equal(l->kind, STR("range"))) {
+        v->first = json_u64(l->head, STR("from_seq"), 1);
+        v->last = json_u64(l->head, STR("end_seq"), 0);
+        verify_set_range(&v->stream, v->first, v->last);
+    }
     if (!verify_name(l->node, l->journal, &out)) return DONE;
-    for (const struct anchor *a = v->anchors; a != NULL; a = a->next)
-        if (str_equal(a->stream, buf_view(&out)))
-            verify_add_checkpoint(&v->stream,
-                                  &(struct verify_checkpoint){.note = a->note, .is_anchor = true});
+    size_t count;
+    struct kept_anchor *anchors = anchor_input_of(&v->anchors, buf_view(&out), &count);
+    for (size_t i = 0; i < count; i++) {
+        anchors[i].is_met = true;
+        verify_add_checkpoint(&v->stream, &(struct verify_checkpoint){.note = anchors[i].note,
+                                                                      .time = anchors[i].time,
+                                                                      .is_anchor = true});
+    }
     return DONE;
 }
 
@@ -209,6 +216,8 @@ static void print_stream(struct verify_run *v)
                    (unsigned long long)s->records, (unsigned long long)s->covered,
                    (unsigned long long)s->good_end);
         put_text_member(line, "checkpoint_time", str_from(v->good_time));
+        buf_printf(line, ",\"anchored_until\":%llu", (unsigned long long)s->anchored_end);
+        put_text_member(line, "anchor_time", str_from(v->anchor_time));
         buf_printf(line, ",\"dropped\":%llu,\"dropped_until\":%llu,\"given_up\":%llu}",
                    (unsigned long long)s->dropped, (unsigned long long)s->dropped_last,
                    (unsigned long long)s->given_up);
@@ -222,6 +231,12 @@ static void print_stream(struct verify_run *v)
         fprintf(out, ", until the checkpoint of %s (record %llu)", v->good_time,
                 (unsigned long long)s->good_end);
     fputs("\n", out);
+    if (v->first > 1 || v->last > 0)
+        fprintf(out, "  of this time: records %llu to %llu, in whole runs\n",
+                (unsigned long long)v->first, (unsigned long long)s->next - 1);
+    if (s->anchored_end > 0)
+        fprintf(out, "  anchored until the anchor of %s (record %llu)\n", v->anchor_time,
+                (unsigned long long)s->anchored_end);
     if (s->dropped > 0)
         fprintf(out, "  dropped by retention until record %llu, signed %s\n",
                 (unsigned long long)s->dropped_last, s->dropped_time);
@@ -233,12 +248,29 @@ static void print_stream(struct verify_run *v)
                 (unsigned long long)s->good_end + 1, (unsigned long long)s->next - 1);
 }
 
+static void keep_newest(char newest[TIME_MOST], const char time[TIME_MOST])
+{
+    if (strcmp(time, newest) > 0) memcpy(newest, time, TIME_MOST);
+}
+
+/* The range has a record on each side that is not of the time; else it begins too late or ends too
+ * early. */
+static void check_edge(struct verify_run *v, uint64_t seq, struct str time, uint64_t edge)
+{
+    bool is_inside = (v->from[0] == '\0' || str_compare(time, str_from(v->from)) >= 0) &&
+                     (v->to[0] == '\0' || str_compare(time, str_from(v->to)) < 0);
+    if (seq == edge && is_inside)
+        found(v, "cut", str_from(v->node), str_from(v->journal), seq, seq, (struct str){0},
+              "the record at the edge is of the time that was asked for, so records are left out");
+}
+
 static void end_stream(struct verify_run *v, uint64_t position)
 {
+    if (v->last > 0) check_edge(v, v->epoch.seq, str_from(v->last_time), v->last);
     verify_finish(&v->stream, position);
     print_stream(v);
-    if (strcmp(v->good_time, v->newest_time) > 0)
-        memcpy(v->newest_time, v->good_time, sizeof v->newest_time);
+    keep_newest(v->newest_time, v->good_time);
+    keep_newest(v->newest_anchor, v->anchor_time);
     verify_fini(&v->stream);
     v->has_stream = false;
 }
@@ -299,11 +331,28 @@ static void add_record(struct verify_run *v, const struct evidence_line *l)
     snprintf(s->trace, sizeof s->trace, "%.*s", STR_FORMAT(e.trace_id));
     check_epoch(v, l, seq, &e);
     struct sha256 leaf = merkle_leaf(v->hasher, l->event);
-    uint64_t good = v->stream.good_end;
-    verify_add_record(&v->stream, seq, &leaf);
-    if (v->stream.good_end != good)
-        snprintf(v->good_time, sizeof v->good_time, "%.*s", STR_FORMAT(e.timestamp));
+    struct verify *h = &v->stream;
+    uint64_t good = h->good_end, anchored = h->anchored_end;
+    if (v->first > 1) check_edge(v, seq, e.timestamp, v->first);
+    snprintf(v->last_time, sizeof v->last_time, "%.*s", STR_FORMAT(e.timestamp));
+    verify_add_record(h, seq, &leaf);
+    if (h->good_end != good) memcpy(v->good_time, v->last_time, sizeof v->good_time);
+    if (h->anchored_end != anchored)
+        snprintf(v->anchor_time, sizeof v->anchor_time, "%s",
+                 h->anchored_time[0] != '\0' ? h->anchored_time : v->last_time);
     v->records++;
+}
+
+/* The text of a policy has the digest that its changes and decisions name. */
+static void check_policy(struct verify_run *v, const struct evidence_line *l)
+{
+    struct sha256 stored, right = hasher_sha256(v->hasher, json_text(l->head, STR("content")));
+    bool is_right = sha256_read_hex(json_text(l->head, STR("digest")), &stored) &&
+                    memcmp(right.bytes, stored.bytes, SHA256_BYTES) == 0;
+    uint64_t version = json_u64(l->head, STR("version"), 0);
+    if (!is_right)
+        found(v, "altered", STR("policy"), json_text(l->head, STR("name")), version, version,
+              (struct str){0}, "the text of this version does not have its digest");
 }
 
 /* ---- lines ---- */
@@ -322,6 +371,7 @@ static int add_to_stream(struct verify_run *v, const struct evidence_line *l)
         int code = begin_stream(v, l);
         if (code != DONE) return code;
     }
+    if (str_equal(l->kind, STR("range"))) return DONE; /* begin_stream() has read it */
     if (str_equal(l->kind, STR("removal"))) {
         verify_add_removal(s, json_u64(l->head, STR("number"), 0), json_text(l->head, STR("note")));
     } else if (str_equal(l->kind, STR("checkpoint"))) {
@@ -359,6 +409,10 @@ static int add_line(struct verify_run *v, struct str line)
                                 "not know: use a newer writ");
         snprintf(v->platform, sizeof v->platform, "writ/platform/%.*s",
                  STR_FORMAT(json_text(l.head, STR("log_id"))));
+        snprintf(v->from, sizeof v->from, "%.*s", STR_FORMAT(json_text(l.head, STR("from"))));
+        snprintf(v->to, sizeof v->to, "%.*s", STR_FORMAT(json_text(l.head, STR("to"))));
+    } else if (str_equal(l.kind, STR("policy"))) {
+        check_policy(v, &l);
     } else if (str_equal(l.kind, STR("key"))) {
         if (v->own_keys) add_key(v, &l);
     } else if (str_equal(l.kind, STR("own"))) {
@@ -372,14 +426,13 @@ static int add_line(struct verify_run *v, struct str line)
     return DONE;
 }
 
-static int read_all(struct verify_run *v, const char *path,
-                    void (*each)(struct verify_run *, const struct evidence_line *))
+static int read_keys(struct verify_run *v, const char *path)
 {
-    struct evidence_source s;
-    int code = evidence_open(v->c, &s, path);
-    if (code != DONE) return code;
+    struct evidence_source s = {.path = path};
     struct str line;
     struct evidence_line l;
+    int code = evidence_open(v->c, &s);
+    if (code != DONE) return code;
     while ((code = evidence_next(&s, &line)) == DONE && !str_is_absent(line)) {
         arena_reset(&v->arena);
         if (!evidence_read(line, &v->arena, &l)) {
@@ -387,37 +440,56 @@ static int read_all(struct verify_run *v, const char *path,
                                 (unsigned long long)s.lines);
             break;
         }
-        each(v, &l);
+        if (str_equal(l.kind, STR("key"))) add_key(v, &l);
     }
     evidence_close(&s);
     return code;
 }
 
-static void keep_key(struct verify_run *v, const struct evidence_line *l)
-{
-    if (str_equal(l->kind, STR("key"))) add_key(v, l);
-}
-
-static void keep_anchor(struct verify_run *v, const struct evidence_line *l)
-{
-    if (!str_equal(l->kind, STR("checkpoint"))) return;
-    struct str note = json_text(l->head, STR("note"));
-    struct str origin = str_of(note.bytes, str_find(note, '\n'));
-    while (origin.size > 0 && origin.bytes[origin.size - 1] != '/') origin.size--;
-    if (origin.size == 0) return;
-    origin.size--;
-    struct anchor *a = arena_new(&v->anchor_arena, struct anchor);
-    if (a == NULL) return;
-    *a = (struct anchor){v->anchors, arena_copy(&v->anchor_arena, origin),
-                         arena_copy(&v->anchor_arena, note)};
-    v->anchors = a;
-}
-
 /* ---- the run ---- */
+
+/* Of node or journal in the name of a stream: without its percent signs. */
+static struct str decoded(struct arena *a, struct str text)
+{
+    char *to = arena_take(a, text.size + 1);
+    size_t size = 0;
+    uint8_t byte;
+    if (to == NULL) return STR("");
+    for (size_t i = 0; i < text.size; i++) {
+        bool is_code =
+            text.bytes[i] == '%' && i + 2 < text.size && hex_read(text.bytes + i + 1, &byte, 1);
+        to[size++] = is_code ? (char)byte : text.bytes[i];
+        if (is_code) i += 2;
+    }
+    return str_of(to, size);
+}
+
+/* The evidence has no stream of these anchors. */
+static void check_unmet_anchors(struct verify_run *v)
+{
+    const struct anchor_input *in = &v->anchors;
+    for (size_t i = 0; i < in->count; i++) {
+        const struct kept_anchor *a = &in->list[i];
+        bool is_newest = i + 1 == in->count || !str_equal(in->list[i + 1].stream, a->stream);
+        if (a->is_met || !is_newest) continue;
+        struct str name = str_skip(a->stream, sizeof "writ/" - 1);
+        size_t slash = str_find(name, '/');
+        arena_reset(&v->arena);
+        found(v, "older database", decoded(&v->arena, str_of(name.bytes, slash)),
+              decoded(&v->arena, str_skip(name, slash < name.size ? slash + 1 : slash)), 1, a->end,
+              (struct str){0}, "an anchor names this stream, and nothing of it is here");
+    }
+    if (in->unreadable > 0 && !v->c->json)
+        fprintf(v->c->out, "%llu lines or files of --anchors are not checkpoints\n",
+                (unsigned long long)in->unreadable);
+}
 
 static int print_result(struct verify_run *v)
 {
     struct cli *c = v->c;
+    bool is_anchored = v->newest_anchor[0] != '\0';
+    const char *until = is_anchored ? v->newest_anchor : v->newest_time;
+    check_unmet_anchors(v);
     if (!v->is_ended)
         found(v, "cut", STR("evidence"), (struct str){0}, 0, 0, (struct str){0},
               "the file ends before its last line");
@@ -427,7 +499,10 @@ static int print_result(struct verify_run *v)
         buf_printf(line, "{\"findings\":%llu,\"records\":%llu,\"own\":%llu",
                    (unsigned long long)v->findings, (unsigned long long)v->records,
                    (unsigned long long)v->own);
-        put_text_member(line, "complete_until", str_from(v->findings == 0 ? v->newest_time : ""));
+        put_text_member(line, "complete_until", str_from(v->findings == 0 ? until : ""));
+        put_text_member(line, "until_the", is_anchored ? STR("anchor") : STR("checkpoint"));
+        put_text_member(line, "from", str_from(v->from));
+        put_text_member(line, "to", str_from(v->to));
         buf_put_byte(line, '}');
         print_json(c, buf_view(line));
     } else if (v->findings > 0) {
@@ -435,15 +510,18 @@ static int print_result(struct verify_run *v)
     } else if (v->newest_time[0] == '\0') {
         fputs("nothing is proved: no checkpoint is here\n", c->out);
     } else {
-        fprintf(c->out, "complete until the checkpoint of %s\n", v->newest_time);
+        if (v->from[0] != '\0') fprintf(c->out, "from %s on: ", v->from);
+        if (v->to[0] != '\0') fprintf(c->out, "before %s: ", v->to);
+        fprintf(c->out, "complete until the %s of %s\n", is_anchored ? "anchor" : "checkpoint",
+                until);
     }
     return v->findings > 0 ? REFUSED : DONE;
 }
 
-static int run_lines(struct verify_run *v, const char *path)
+static int run_lines(struct verify_run *v)
 {
     struct str line;
-    int code = evidence_open(v->c, &v->source, path);
+    int code = evidence_open(v->c, &v->source);
     if (code != DONE) return code;
     while ((code = evidence_next(&v->source, &line)) == DONE && !str_is_absent(line))
         if ((code = add_line(v, line)) != DONE) break;
@@ -457,38 +535,55 @@ static int run_lines(struct verify_run *v, const char *path)
     return code == DONE ? print_result(v) : code;
 }
 
+static int read_options(struct verify_run *v, const struct arguments *a)
+{
+    struct str file = argument_text(a, "file"), keys = argument_text(a, "keys"),
+               anchors = argument_text(a, "anchors");
+    bool is_timed = argument_given(a, "from") || argument_given(a, "to");
+    if (!str_is_absent(file) && is_timed)
+        return cli_complain(v->c, USAGE,
+                            "--file: it is verified as a whole; writ audit export --evidence "
+                            "--from … writes a part of the trail");
+    v->own_keys = str_is_absent(keys);
+    v->source = (struct evidence_source){.path = str_is_absent(file) ? NULL : file.bytes};
+    int code = evidence_times(v->c, a, &v->source);
+    if (code == DONE && !v->own_keys) code = read_keys(v, keys.bytes);
+    if (code == DONE && !str_is_absent(anchors))
+        code = anchor_input_read(v->c, &v->anchors, anchors.bytes);
+    return code;
+}
+
 int audit_verify(struct cli *c, const struct arguments *a)
 {
     static struct verify_run v;
-    struct str file = argument_text(a, "file"), keys = argument_text(a, "keys"),
-               anchor = argument_text(a, "anchor");
-    v = (struct verify_run){.c = c, .own_keys = str_is_absent(keys)};
+    v = (struct verify_run){.c = c};
     arena_init(&v.arena, AUDIT_PAGE_FIRST, AUDIT_PAGE_MOST);
-    arena_init(&v.anchor_arena, AUDIT_PAGE_FIRST, AUDIT_PAGE_MOST);
+    anchor_input_init(&v.anchors);
     v.hasher = hasher_create();
     buf_init(&v.scratch, 4096, SCRATCH_MOST);
     buf_init(&v.out, 4096, OUTPUT_MOST);
     v.seen = calloc(TRACES_KEPT, sizeof *v.seen);
     v.keys = calloc(KEYS_MOST, sizeof *v.keys);
     check(v.seen != NULL && v.keys != NULL);
-    int code = DONE;
-    if (!str_is_absent(keys)) code = read_all(&v, keys.bytes, keep_key);
-    if (code == DONE && !str_is_absent(anchor)) code = read_all(&v, anchor.bytes, keep_anchor);
-    if (code == DONE) code = run_lines(&v, str_is_absent(file) ? NULL : file.bytes);
+    int code = read_options(&v, a);
+    if (code == DONE) code = run_lines(&v);
     free(v.keys);
     free(v.seen);
     buf_fini(&v.out);
     buf_fini(&v.scratch);
     hasher_destroy(v.hasher);
-    arena_fini(&v.anchor_arena);
+    anchor_input_fini(&v.anchors);
     arena_fini(&v.arena);
     return code;
 }
 
 const struct flag verify_flags[] = {
-    {"file", "FILE", "this evidence file (writ audit export --evidence), without a platform"},
+    {"from", "SPAN|TIME", "only records from this time on: 1h (ago), 2026-11-20, …"},
+    {"to", "SPAN|TIME", "only records before this time"},
+    {"file", "FILE|DIR", "this evidence (audit export --evidence, evidence export), offline"},
     {"keys", "FILE", "only the keys in this file count: lines `key` of an evidence file"},
-    {"anchor", "FILE", "an earlier evidence file: what it has signed must be here, too"},
+    {"anchors", "PATH",
+     "kept checkpoints, which must be here: file of an anchor, folder, evidence"},
     {NULL, NULL, NULL}};
 
 const char verify_text[] =

@@ -40,19 +40,31 @@ static void show_progress(struct evidence_source *s, bool is_last)
 
 /* ---- the source ---- */
 
-int evidence_open(struct cli *c, struct evidence_source *s, const char *path)
+static void begin_target(struct evidence_source *s)
 {
-    *s = (struct evidence_source){.c = c, .path = path, .is_quiet = c->width == 0 || c->json};
-    if (path == NULL) {
+    s->next.text.size = s->path_size;
+    s->next.has_query = false;
+    target_query(&s->next, "from", s->from);
+    target_query(&s->next, "to", s->to);
+}
+
+int evidence_open(struct cli *c, struct evidence_source *s)
+{
+    struct stat st;
+    s->c = c;
+    s->is_quiet = c->width == 0 || c->json;
+    if (s->path == NULL) {
         s->page = *c;
         arena_init(&s->page.arena, PAGE_ARENA_FIRST, PAGE_ARENA_MOST);
         target_init(c, &s->next, "/api/v1/audit/evidence");
         s->path_size = s->next.text.size;
+        begin_target(s);
         return DONE;
     }
-    struct stat st;
-    s->file = fopen(path, "rb");
-    if (s->file == NULL) return cli_complain(c, USAGE, "%s: %s", path, strerror(errno));
+    if (stat(s->path, &st) == 0 && S_ISDIR(st.st_mode))
+        s->path = arena_printf(&c->arena, "%s/evidence.ndjson%c", s->path, '\0').bytes;
+    s->file = fopen(s->path, "rb");
+    if (s->file == NULL) return cli_complain(c, USAGE, "%s: %s", s->path, strerror(errno));
     if (fstat(fileno(s->file), &st) == 0 && S_ISREG(st.st_mode)) s->size = (uint64_t)st.st_size;
     return DONE;
 }
@@ -99,19 +111,16 @@ static int ask_page(struct evidence_source *s)
 /* The page names the one after it. */
 static void note_next(struct evidence_source *s, struct str line)
 {
+    static const char *const names[] = {"part", "node", "journal", "seq", "end_seq", "from", "to"};
     struct evidence_line l;
-    char digits[U64_DIGITS];
     if (!evidence_read(line, &s->page.arena, &l)) return;
-    const struct json *own = json_get(l.head, STR("own"));
     s->next.text.size = s->path_size;
     s->next.has_query = false;
-    if (own != NULL && own->type == JSON_TRUE) {
-        target_query(&s->next, "own", STR("true"));
-    } else {
-        target_query(&s->next, "node", l.node);
-        target_query(&s->next, "journal", l.journal);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct json *v = json_get(l.head, str_from(names[i]));
+        struct str value = v == NULL ? (struct str){0} : json_is_string(v) ? v->string : v->raw;
+        if (value.size > 0) target_query(&s->next, names[i], value);
     }
-    target_query(&s->next, "seq", str_of_u64(json_u64(l.head, STR("seq"), 0), digits));
 }
 
 static int next_of_platform(struct evidence_source *s, struct str *ret)
@@ -151,10 +160,16 @@ int evidence_next(struct evidence_source *s, struct str *ret)
 void evidence_seek(struct evidence_source *s, struct str node, struct str journal)
 {
     if (s->path != NULL) return;
-    s->next.text.size = s->path_size;
-    s->next.has_query = false;
+    begin_target(s);
+    target_query(&s->next, "part", STR("streams"));
     target_query(&s->next, "node", node);
     target_query(&s->next, "journal", journal);
+}
+
+int evidence_times(struct cli *c, const struct arguments *a, struct evidence_source *s)
+{
+    int code = audit_time(c, a, "from", &s->from);
+    return code == DONE ? audit_time(c, a, "to", &s->to) : code;
 }
 
 /* ---- to a file ---- */
@@ -176,16 +191,20 @@ int evidence_export(struct cli *c, const struct arguments *a)
 {
     struct str path = argument_text(a, "output");
     bool is_file = !str_is_absent(path) && !str_equal(path, STR("-"));
+    struct evidence_source s = {0};
     for (size_t i = 0; audit_filters[i] != NULL; i++)
-        if (argument_given(a, audit_filters[i]))
-            return cli_complain(c, USAGE, "--evidence: it has all records, so --%s cannot be given",
+        if (argument_given(a, audit_filters[i]) && strcmp(audit_filters[i], "from") != 0 &&
+            strcmp(audit_filters[i], "to") != 0)
+            return cli_complain(c, USAGE,
+                                "--evidence: it has all records of a time, so --%s cannot be given",
                                 audit_filters[i]);
+    int code = evidence_times(c, a, &s);
+    if (code != DONE) return code;
     if (argument_given(a, "resume") || argument_given(a, "format"))
         return cli_complain(c, USAGE, "--evidence: --format and --resume are for other exports");
     FILE *out = is_file ? fopen(path.bytes, "wxe") : c->out;
     if (out == NULL) return cli_complain(c, USAGE, "%s: %s", path.bytes, strerror(errno));
-    struct evidence_source s;
-    int code = evidence_open(c, &s, NULL);
+    code = evidence_open(c, &s);
     if (code == DONE) {
         code = copy_lines(&s, out, is_file ? path.bytes : "standard output");
         evidence_close(&s);

@@ -5,12 +5,13 @@
 #include "cli/cli.h"
 #include "crypto/crypto.h"
 
-enum { EVIDENCE_LINE_MAX = 1 << 20 };
+enum { EVIDENCE_LINE_MAX = 8 << 20 /* the text of a policy, escaped */ };
 
 struct evidence_source {
     struct cli *c;
-    const char *path; /* NULL: the platform */
-    bool is_quiet;    /* no progress bar */
+    const char *path;    /* NULL: the platform; a folder: of writ evidence export */
+    struct str from, to; /* of the platform: only this time; absent: all */
+    bool is_quiet;       /* no progress bar */
     /* a file */
     FILE *file;
     char *line;
@@ -26,8 +27,8 @@ struct evidence_source {
     uint64_t shown_ns;
 };
 
-/* Prints its own error: DONE, USAGE. */
-int evidence_open(struct cli *c, struct evidence_source *s, const char *path);
+/* Path, from and to are set. Prints its own error: DONE, USAGE. */
+int evidence_open(struct cli *c, struct evidence_source *s);
 void evidence_close(struct evidence_source *s);
 /* The next line, without its newline and the comma of a page; a view until the next call. DONE with an
  * absent line: it was the last. Prints its own error. */
@@ -35,6 +36,9 @@ int evidence_next(struct evidence_source *s, struct str *ret);
 
 /* The platform's lines from the beginning of this stream on. The names are copied. */
 void evidence_seek(struct evidence_source *s, struct str node, struct str journal);
+
+/* --from and --to as times; absent: not given. Prints its own error: DONE, USAGE. */
+int evidence_times(struct cli *c, const struct arguments *a, struct evidence_source *s);
 
 /* `writ audit export --evidence` */
 int evidence_export(struct cli *c, const struct arguments *a);

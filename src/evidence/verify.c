@@ -78,14 +78,22 @@ void verify_init(struct verify *h, struct str node, struct str journal, verify_t
                  void *context)
 {
     *h = (struct verify){
-        .node = node, .journal = journal, .tell = tell, .context = context, .next = 1};
+        .node = node, .journal = journal, .tell = tell, .context = context, .first = 1, .next = 1};
     h->hasher = hasher_create();
+}
+
+void verify_set_range(struct verify *h, uint64_t first, uint64_t last)
+{
+    check(h->next == 1 && h->records == 0 && h->hole_count == 0);
+    h->first = h->next = first > 0 ? first : 1;
+    h->last = last;
 }
 
 void verify_fini(struct verify *h)
 {
     hasher_destroy(h->hasher);
     free(h->removals);
+    for (size_t i = h->marks.first; i < h->marks.count; i++) free(h->marks.list[i].frontier);
     free(h->marks.list);
     free(h->anchors.list);
     free(h->holes);
@@ -139,6 +147,7 @@ static bool read_frontier(struct str digits, struct frontier *ret)
            frontier_read(str_of((const char *)bytes, size), ret);
 }
 
+/* Takes the mark's frontier. */
 static void insert_mark(struct verify *h, struct verify_marks *marks, const struct verify_mark *m)
 {
     if (marks->first > 0 && marks->count == marks->room) {
@@ -149,14 +158,18 @@ static void insert_mark(struct verify *h, struct verify_marks *marks, const stru
     size_t at = marks->count;
     while (at > marks->first && marks->list[at - 1].end > m->end) at--;
     for (size_t i = at; i > marks->first && marks->list[i - 1].end == m->end; i--) {
-        const struct verify_mark *o = &marks->list[i - 1];
-        if (o->base == m->base && sha256_equal(&o->root, &m->root)) return; /* the same once more */
+        struct verify_mark *o = &marks->list[i - 1];
+        if (o->base != m->base || !sha256_equal(&o->root, &m->root)) continue;
+        if (o->time[0] == '\0') memcpy(o->time, m->time, sizeof o->time);
+        free(m->frontier);
+        return; /* the same once more */
     }
     if (!grow((void **)&marks->list, marks->count, &marks->room, VERIFY_AHEAD_MAX, sizeof *m)) {
         if (!h->is_full)
             find(h, VERIFY_FORGED_CHECKPOINT, m->from, m->end,
                  "there are too many checkpoints ahead of their records");
         h->is_full = true;
+        free(m->frontier);
         return;
     }
     memmove(marks->list + at + 1, marks->list + at, (marks->count - at) * sizeof *m);
@@ -172,6 +185,8 @@ static const char *read_mark(struct verify *h, const struct verify_checkpoint *c
     struct checkpoint p;
     uint64_t base = 0;
     *ret = (struct verify_mark){.is_anchor = c->is_anchor, .from = c->from};
+    if (c->time.size > 0 && c->time.size < sizeof ret->time)
+        memcpy(ret->time, c->time.bytes, c->time.size);
     if (note_read(c->note, &n, NULL) != ERR_OK || checkpoint_read(n.text, &p, NULL) != ERR_OK)
         return "it is not a checkpoint";
     if (!read_origin(h, p.origin, &base) || p.extensions.size > 0)
@@ -185,8 +200,10 @@ static const char *read_mark(struct verify *h, const struct verify_checkpoint *c
     if (h->first_base == 0 || base < h->first_base) h->first_base = base;
     if (c->is_anchor) return NULL;
     if (c->base != base || c->end != ret->end) return "its columns are not those of its text";
-    if (c->from < base || c->from > ret->end + 1 || !read_frontier(c->frontier, &ret->frontier) ||
-        ret->frontier.size != c->from - base)
+    ret->frontier = malloc(sizeof *ret->frontier);
+    if (ret->frontier == NULL) return "there is no memory for its frontier";
+    if (c->from < base || c->from > ret->end + 1 || !read_frontier(c->frontier, ret->frontier) ||
+        ret->frontier->size != c->from - base)
         return "its frontier is not one before its records";
     return NULL;
 }
@@ -197,7 +214,10 @@ void verify_add_checkpoint(struct verify *h, const struct verify_checkpoint *c)
     if (h->key_count == 0) return; /* one finding for the stream is enough */
     const char *wrong = read_mark(h, c, &m);
     if (wrong != NULL && !c->is_anchor) find(h, VERIFY_FORGED_CHECKPOINT, c->from, c->end, wrong);
-    if (wrong != NULL || m.end < h->next) return;
+    if (wrong != NULL || m.end < h->next || (h->last > 0 && m.end > h->last)) {
+        free(m.frontier);
+        return;
+    }
     insert_mark(h, c->is_anchor ? &h->anchors : &h->marks, &m);
     if (!c->is_anchor && m.from >= h->next && (h->open_at == 0 || m.from < h->open_at))
         h->open_at = m.from;
@@ -290,11 +310,11 @@ static bool same_frontier(const struct frontier *a, const struct frontier *b)
 
 static void open_mark(struct verify *h, struct verify_mark *m)
 {
-    const struct verify_tree t = {true, m->base, m->from, m->frontier};
+    const struct verify_tree t = {true, m->base, m->from, *m->frontier};
     m->is_opened = true;
     if (!h->tree.is_known || h->tree.base != m->base)
         h->tree = t;
-    else if (!same_frontier(&h->tree.frontier, &m->frontier))
+    else if (!same_frontier(&h->tree.frontier, m->frontier))
         h->other = t;
 }
 
@@ -334,7 +354,12 @@ static void agree(struct verify *h, uint64_t end)
 static void disagree(struct verify *h, const struct verify_mark *m)
 {
     uint64_t first = h->tree.start > h->good_end ? h->tree.start : h->good_end + 1;
-    if (!h->tree.is_known || h->tree.base != m->base) return; /* not readable because of a hole */
+    if (!h->tree.is_known ||
+        h->tree.base != m->base) { /* not readable, because of a hole perhaps */
+        if (m->is_anchor) h->unread_end = m->end;
+        return;
+    }
+    h->refuted_end = m->end;
     if (m->is_anchor) {
         find(h, VERIFY_SECOND, m->base, m->end, "an anchor has another root for these records");
         return;
@@ -365,14 +390,21 @@ static void meet(struct verify *h, const struct verify_mark *m)
         agree(h, m->end);
     } else {
         disagree(h, m);
+        return;
     }
+    if (!m->is_anchor || m->end < h->anchored_end) return;
+    h->anchored_end = m->end;
+    memcpy(h->anchored_time, m->time, sizeof h->anchored_time);
 }
 
 /* Those that end before `seq` go by: their last record is not here. */
 static void meet_all(struct verify *h, struct verify_marks *marks, uint64_t seq)
 {
-    for (; marks->first < marks->count && marks->list[marks->first].end <= seq; marks->first++)
-        if (marks->list[marks->first].end == seq) meet(h, &marks->list[marks->first]);
+    for (; marks->first < marks->count && marks->list[marks->first].end <= seq; marks->first++) {
+        struct verify_mark *m = &marks->list[marks->first];
+        if (m->end == seq) meet(h, m);
+        free(m->frontier);
+    }
 }
 
 static void meet_marks(struct verify *h, uint64_t seq)
@@ -408,7 +440,9 @@ static void note_hole(struct verify *h, uint64_t first, uint64_t last)
             h->tree = (struct verify_tree){true, r->base, last + 1, r->frontier};
     }
     h->next = last + 1;
+    uint64_t unread = h->unread_end;
     meet_marks(h, last);
+    h->unread_end = unread; /* without its records no anchor can be read */
     if (grow((void **)&h->holes, h->hole_count, &h->hole_room, VERIFY_RANGES_MAX, sizeof *h->holes))
         h->holes[h->hole_count++] = (struct verify_range){first, last};
     else
@@ -513,7 +547,7 @@ static void settle_hole(struct verify *h, struct verify_range hole, enum verify_
 
 void verify_finish(struct verify *h, uint64_t position)
 {
-    uint64_t last = position > 0 ? position - 1 : 0, aside = 0, anchored = 0;
+    uint64_t last = position > 0 ? position - 1 : h->last, aside = 0, anchored = 0;
     for (size_t i = 0; i < h->aside_count; i++)
         if (h->asides[i].seq > aside) aside = h->asides[i].seq;
     if (aside >= h->next) fill(h, aside + 1);
@@ -528,7 +562,10 @@ void verify_finish(struct verify *h, uint64_t position)
              "an anchor names these records, and neither they nor their checkpoint are here");
     for (size_t i = 0; i < h->hole_count; i++) settle_hole(h, h->holes[i], VERIFY_MISSING);
     if (last >= h->next) settle_hole(h, (struct verify_range){h->next, last}, VERIFY_TAIL);
-    uint64_t first = h->next > 1 ? 1 : 0;
+    if (h->unread_end > h->good_end && h->unread_end > h->refuted_end)
+        find(h, VERIFY_NO_CHECKPOINT, h->good_end + 1, h->unread_end,
+             "an anchor covers these records, and no checkpoint here leads to it");
+    uint64_t first = h->next > h->first ? h->first : 0;
     if (h->key_count == 0)
         find(h, VERIFY_NO_KEY, first, h->next - 1,
              "no key is registered for this stream: any program may have written it");

@@ -5,6 +5,7 @@
  *
  *   verify_init
  *   verify_add_key, verify_add_platform    first
+ *   verify_set_range                        then, if only a part of the stream comes
  *   verify_add_removal                      at any time
  *   verify_add_checkpoint                   at the latest before the record `from_seq`
  *   verify_add_aside                        a record in quarantine; before the record after it
@@ -26,7 +27,7 @@
 
 enum {
     VERIFY_KEYS_MAX = 64,
-    VERIFY_AHEAD_MAX = 1 << 18,  /* checkpoints and anchors whose last record was not read yet */
+    VERIFY_AHEAD_MAX = 1 << 20,  /* checkpoints, and anchors, whose last record was not read yet */
     VERIFY_RANGES_MAX = 1 << 18, /* notes of removal; holes */
     VERIFY_NAME_MAX = 4096,      /* of a tree: node and journal, percent-encoded */
 };
@@ -67,8 +68,9 @@ struct verify_removal {
 struct verify_mark { /* a checkpoint or an anchor ahead */
     uint64_t base, from, end;
     struct sha256 root;
-    struct frontier frontier; /* before `from` */
+    struct frontier *frontier; /* before `from`; owned; NULL: an anchor */
     bool is_anchor, is_opened;
+    char time[32]; /* of an anchor; "": unknown */
 };
 
 struct verify_marks {
@@ -110,14 +112,19 @@ struct verify {
     struct verify_aside asides[1024];
     size_t aside_count;
     struct verify_tree tree, other; /* as read; as the last opened checkpoint would have it */
+    uint64_t first, last;           /* what should come; last 0: all to the end of the stream */
     uint64_t next;                  /* the seq that should come */
     uint64_t first_base;            /* the lowest of a signed checkpoint; 0: none */
     uint64_t good_from;             /* the records good_from … good_end have a signed root */
     bool has_signed, is_full;
+    /* Ends of an anchor that no known tree leads to, and of a checkpoint that the records refute. */
+    uint64_t unread_end, refuted_end;
 
     /* The result. good_end 0: nothing is proved. */
     uint64_t records, good_end, covered, dropped, dropped_last, given_up;
     char dropped_time[32]; /* of the newest note that dropped records; "": none */
+    uint64_t anchored_end; /* the newest anchor with the records' root ends here; 0: none */
+    char anchored_time[32];
 };
 
 /* The names are borrowed until fini. */
@@ -130,8 +137,13 @@ enum err verify_add_key(struct verify *h, const uint8_t public_key[ED25519_KEY_B
 /* A key of the platform, under its name, which is borrowed. ERR_FULL: too many. */
 enum err verify_add_platform(struct verify *h, const struct note_key *k);
 
+/* Only the records first … last come, as the evidence says (the line `range`). last 0: all from the
+ * first on. */
+void verify_set_range(struct verify *h, uint64_t first, uint64_t last);
+
 struct verify_checkpoint {
     struct str note;
+    struct str time;          /* of an anchor: when it was anchored; absent: unknown */
     uint64_t base, end, from; /* as stored; an anchor: 0 */
     struct str frontier;      /* base64; an anchor: absent */
     bool is_anchor;

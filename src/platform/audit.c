@@ -194,8 +194,8 @@ static uint64_t finer_digits(struct str text)
     return 0;
 }
 
-static enum err time_parameter(struct job *j, const struct http_exchange *x, const char *name,
-                               bool *ret_has, uint64_t *ret_ms)
+enum err audit_time_parameter(struct job *j, const struct http_exchange *x, const char *name,
+                              bool *ret_has, uint64_t *ret_ms)
 {
     struct str value;
     enum err err = http_parameter(x, str_from(name), &value, &j->fault);
@@ -269,8 +269,8 @@ static enum err read_query(struct job *j, const struct http_exchange *x, struct 
     if (err == ERR_OK) err = text_parameter(j, x, "user_id", &q->user_id);
     if (err == ERR_OK) err = kind_parameter(j, x, &q->kind);
     if (err == ERR_OK) err = decision_parameter(j, x, &q->decision);
-    if (err == ERR_OK) err = time_parameter(j, x, "from", &q->has_from, &q->from_ms);
-    if (err == ERR_OK) err = time_parameter(j, x, "to", &q->has_to, &q->to_ms);
+    if (err == ERR_OK) err = audit_time_parameter(j, x, "from", &q->has_from, &q->from_ms);
+    if (err == ERR_OK) err = audit_time_parameter(j, x, "to", &q->has_to, &q->to_ms);
     if (err == ERR_OK) err = api_page(x, &q->limit, &d->cursor, &j->fault);
     if (err == ERR_OK) err = order_parameter(j, x, d);
     if (err == ERR_OK) err = api_flag(x, STR("exact"), &d->is_exact, &j->fault);

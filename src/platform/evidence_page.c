@@ -4,6 +4,7 @@
 #include "store/evidence_page.h"
 
 #include "base/limits.h"
+#include "base/time.h"
 #include "crypto/base64.h"
 #include "json/json.h"
 #include "platform/platform.h"
@@ -34,15 +35,23 @@ static bool is_registered(void *context, struct str node, struct str journal, st
     return bytes_equal_secret(right.bytes, stored.bytes, SHA256_BYTES);
 }
 
-static void put_place(struct buf *out, const struct evidence_place *p)
+/* The parameters of the next page. */
+static void put_place(struct buf *out, const struct evidence_asked *asked,
+                      const struct evidence_place *p)
 {
-    buf_put_literal(out, "{\"line\":\"next\",\"own\":");
-    buf_put(out, p->is_own ? STR("true") : STR("false"));
-    buf_put_literal(out, ",\"node\":");
-    json_put_string(out, p->is_own ? STR("") : p->node);
+    static const char *const parts[] = {"keys", "policies", "streams", "own"};
+    char time[TIME_TEXT];
+    buf_printf(out, "{\"line\":\"next\",\"part\":\"%s\",\"node\":", parts[p->part]);
+    json_put_string(out, p->node);
     buf_put_literal(out, ",\"journal\":");
-    json_put_string(out, p->is_own ? STR("") : p->journal);
-    buf_printf(out, ",\"seq\":%llu}\n", (unsigned long long)p->seq);
+    json_put_string(out, p->journal);
+    buf_printf(out, ",\"seq\":%llu,\"end_seq\":%llu", (unsigned long long)p->seq,
+               (unsigned long long)p->last);
+    time_write(asked->from_ms, time);
+    if (asked->has_from) buf_printf(out, ",\"from\":\"%.*s\"", TIME_TEXT, time);
+    time_write(asked->to_ms, time);
+    if (asked->has_to) buf_printf(out, ",\"to\":\"%.*s\"", TIME_TEXT, time);
+    buf_put_literal(out, "}\n");
 }
 
 static void evidence_work(struct job *j, struct store *s)
@@ -59,7 +68,7 @@ static void evidence_work(struct job *j, struct store *s)
         return;
     }
     if (more)
-        put_place(&j->reply, &next);
+        put_place(&j->reply, &d->asked, &next);
     else
         j->reply.size -= 2, buf_put_byte(&j->reply, '\n'); /* no comma after the last line */
     buf_put_byte(&j->reply, ']');
@@ -75,25 +84,44 @@ static enum err name_parameter(struct job *j, const struct http_exchange *x, con
     if (err == ERR_OK && value.size > LIMIT_ID_CHARACTERS)
         err = fault_set(&j->fault, ERR_BAD_PARAMETER, "", "%s: is longer than %d bytes", name,
                         LIMIT_ID_CHARACTERS);
-    if (err == ERR_OK) *ret = job_copy(j, value);
+    *ret = err == ERR_OK && !str_is_absent(value) ? job_copy(j, value) : STR("");
     return err;
+}
+
+static enum err part_parameter(struct job *j, const struct http_exchange *x,
+                               enum evidence_part *ret)
+{
+    static const struct str parts[] = {STR("keys"), STR("policies"), STR("streams"), STR("own")};
+    struct str value = {0};
+    enum err err = http_parameter(x, STR("part"), &value, &j->fault);
+    *ret = EVIDENCE_KEYS;
+    if (err != ERR_OK || str_is_absent(value)) return err;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        *ret = (enum evidence_part)i;
+        if (str_equal(value, parts[i])) return ERR_OK;
+    }
+    return fault_set(&j->fault, ERR_BAD_PARAMETER, "",
+                     "part: must be keys, policies, streams or own");
+}
+
+static enum err number_parameter(struct job *j, const struct http_exchange *x, const char *name,
+                                 uint64_t *ret)
+{
+    struct str value;
+    enum err err = http_parameter(x, str_from(name), &value, &j->fault);
+    if (err != ERR_OK || str_is_absent(value)) return err;
+    if (str_to_u64(value, ret) && *ret <= INT64_MAX / 2) return ERR_OK;
+    return fault_set(&j->fault, ERR_BAD_PARAMETER, "", "%s: must be the number of a record", name);
 }
 
 static enum err read_place(struct job *j, const struct http_exchange *x, struct evidence_place *ret)
 {
-    struct str seq;
-    enum err err = name_parameter(j, x, "node", &ret->node);
+    enum err err = part_parameter(j, x, &ret->part);
+    if (err == ERR_OK) err = name_parameter(j, x, "node", &ret->node);
     if (err == ERR_OK) err = name_parameter(j, x, "journal", &ret->journal);
-    if (err == ERR_OK) err = api_flag(x, STR("own"), &ret->is_own, &j->fault);
-    if (err == ERR_OK) err = http_parameter(x, STR("seq"), &seq, &j->fault);
-    if (err != ERR_OK) return err;
-    if (!str_is_absent(seq) && (!str_to_u64(seq, &ret->seq) || ret->seq > INT64_MAX / 2))
-        return fault_set(&j->fault, ERR_BAD_PARAMETER, "", "seq: must be the number of a record");
-    ret->is_begun = ret->is_own || !str_is_absent(ret->node);
-    if (!ret->is_begun && ret->seq > 0)
-        return fault_set(&j->fault, ERR_BAD_PARAMETER, "",
-                         "seq: needs node and journal, or own=true, of the page before");
-    return ERR_OK;
+    if (err == ERR_OK) err = number_parameter(j, x, "seq", &ret->seq);
+    if (err == ERR_OK) err = number_parameter(j, x, "end_seq", &ret->last);
+    return err;
 }
 
 void evidence_page_handle(void *context, struct http_exchange *x)
@@ -101,7 +129,10 @@ void evidence_page_handle(void *context, struct http_exchange *x)
     struct platform *p = context;
     struct job *j = job_create(p, x, evidence_work);
     struct evidence_detail *d = job_detail(j, struct evidence_detail);
-    enum err err = read_place(j, x, &d->asked.after);
+    struct evidence_asked *asked = &d->asked;
+    enum err err = read_place(j, x, &asked->after);
+    if (err == ERR_OK) err = audit_time_parameter(j, x, "from", &asked->has_from, &asked->from_ms);
+    if (err == ERR_OK) err = audit_time_parameter(j, x, "to", &asked->has_to, &asked->to_ms);
     if (err == ERR_OK && !platform_is_everywhere(p))
         err = fault_set(&j->fault, ERR_WRONG_TENANT, "",
                         "evidence has records of all tenants: only an auditor or admin of tenant * "

@@ -168,6 +168,9 @@ void ingest_handle(void *context, struct http_exchange *x); /* ingest.c */
 void positions_handle(void *context, struct http_exchange *x);
 void audit_query_handle(void *context, struct http_exchange *x); /* audit.c */
 void audit_trace_handle(void *context, struct http_exchange *x);
+/* A time of the query, in ms; *ret_has: it is there. */
+enum err audit_time_parameter(struct job *j, const struct http_exchange *x, const char *name,
+                              bool *ret_has, uint64_t *ret_ms);
 void evidence_page_handle(void *context, struct http_exchange *x);
 void policy_list_handle(void *context, struct http_exchange *x); /* policy.c */
 void policy_get_handle(void *context, struct http_exchange *x);

@@ -4,6 +4,7 @@
 #include "base/time.h"
 #include "crypto/base64.h"
 #include "json/json.h"
+#include "store/audit_index.h"
 #include "store/store_inside.h"
 
 enum {
@@ -16,6 +17,7 @@ enum {
 
 struct walk {
     struct database *database;
+    const struct evidence_asked *asked;
     struct buf *out;
     struct arena arena;
 };
@@ -56,10 +58,23 @@ static struct str text_or_none(struct str text)
     return str_is_utf8(text, &(size_t){0}) ? text : STR("");
 }
 
+/* The texts of a place live as long as the page. */
+static enum err copy_names(struct evidence_place *at, struct str node, struct str journal,
+                           char *names)
+{
+    if (node.size > EVIDENCE_PLACE_TEXT || journal.size > EVIDENCE_PLACE_TEXT) return ERR_CORRUPT;
+    memcpy(names, node.bytes, node.size);
+    memcpy(names + EVIDENCE_PLACE_TEXT, journal.bytes, journal.size);
+    at->node = str_of(names, node.size);
+    at->journal = str_of(names + EVIDENCE_PLACE_TEXT, journal.size);
+    return ERR_OK;
+}
+
 /* ---- keys ---- */
 
-static enum err put_keys(struct walk *w, const struct evidence_asked *asked)
+static enum err put_keys(struct walk *w)
 {
+    const struct evidence_asked *asked = w->asked;
     struct statement *s = database_statement(
         w->database,
         "SELECT node, journal, public_key, mac, created_at, created_by FROM engine_keys"
@@ -81,6 +96,150 @@ static enum err put_keys(struct walk *w, const struct evidence_asked *asked)
     }
     statement_reset(s);
     return err == ERR_END ? ERR_OK : err;
+}
+
+/* ---- texts of policies ---- */
+
+static uint64_t until(const struct walk *w)
+{
+    return w->asked->has_to ? w->asked->to_ms : INT64_MAX;
+}
+
+/* Those that were a policy's newest version at some time of what is asked. */
+static enum err put_policies(struct walk *w, struct evidence_place *at, char *names,
+                             bool *ret_is_over)
+{
+    struct statement *s = stream_statement(
+        w,
+        "SELECT tenant_id, name, version, format, digest, created_at, created_by, content"
+        " FROM policy_versions v WHERE (tenant_id, name, version) > (?1, ?2, ?3) AND created_at < ?4"
+        " AND NOT EXISTS (SELECT 1 FROM policy_versions w WHERE w.tenant_id = v.tenant_id AND"
+        " w.name = v.name AND w.version > v.version AND w.created_at < ?5)"
+        " ORDER BY tenant_id, name, version",
+        at);
+    bind_u64(s, 3, at->seq);
+    bind_u64(s, 4, until(w));
+    bind_u64(s, 5, w->asked->has_from ? w->asked->from_ms : 0);
+    enum err err;
+    while ((err = statement_step(s)) == ERR_OK) {
+        struct str tenant = text_or_none(column_text(s, 0)), name = text_or_none(column_text(s, 1));
+        char time[TIME_TEXT];
+        time_write(column_u64(s, 5), time);
+        buf_put_literal(w->out, "{\"line\":\"policy\"");
+        put_member_text(w, "tenant_id", tenant);
+        put_member_text(w, "name", name);
+        put_member_u64(w, "version", column_u64(s, 2));
+        put_member_text(w, "format", text_or_none(column_text(s, 3)));
+        put_member_text(w, "digest", text_or_none(column_text(s, 4)));
+        put_member_text(w, "created_at", str_of(time, TIME_TEXT));
+        put_member_text(w, "created_by", text_or_none(column_text(s, 6)));
+        put_member_text(w, "content", text_or_none(column_text(s, 7)));
+        put_end(w);
+        if (w->out->size < PAGE_BYTES_MAX) continue;
+        *ret_is_over = false;
+        *at = (struct evidence_place){.part = EVIDENCE_POLICIES, .seq = column_u64(s, 2)};
+        err = copy_names(at, tenant, name, names);
+        statement_reset(s);
+        return err;
+    }
+    statement_reset(s);
+    *ret_is_over = true;
+    at->node = at->journal = STR("");
+    return err == ERR_END ? ERR_OK : err;
+}
+
+/* ---- the range of a stream ---- */
+
+/* One number of a stream; 0: none. */
+static enum err number_of(struct walk *w, const char *sql, const struct evidence_place *at,
+                          uint64_t third, uint64_t fourth, uint64_t *ret)
+{
+    struct statement *s = stream_statement(w, sql, at);
+    bind_u64(s, 3, third);
+    bind_u64(s, 4, fourth);
+    enum err err = statement_step(s);
+    *ret = err == ERR_OK ? column_u64(s, 0) : 0;
+    statement_reset(s);
+    return err == ERR_END ? ERR_OK : err;
+}
+
+/* The first and the last record of the time that is asked for; 0: there is none. By ids, because
+ * these have an index by time. */
+static enum err find_times(struct walk *w, const struct evidence_place *at, uint64_t *ret_first,
+                           uint64_t *ret_last)
+{
+    uint64_t from = w->asked->has_from ? w->asked->from_ms : 0, low, high;
+    struct statement *s = database_statement(
+        w->database, "SELECT min(first_id), max(last_id) FROM minutes WHERE minute >= ?1"
+                     " AND minute <= ?2");
+    bind_u64(s, 1, from / AUDIT_MINUTE_MS);
+    bind_u64(s, 2, until(w) / AUDIT_MINUTE_MS);
+    enum err err = statement_step(s);
+    low = err == ERR_OK ? column_u64(s, 0) : 0;
+    high = err == ERR_OK ? column_u64(s, 1) : 0;
+    statement_reset(s);
+    *ret_first = *ret_last = 0;
+    if (err != ERR_OK) return err;
+    s = stream_statement(w,
+                         "SELECT min(seq), max(seq) FROM records WHERE id >= ?3 AND id <= ?4"
+                         " AND node || '' = ?1 AND journal || '' = ?2 AND timestamp >= ?5"
+                         " AND timestamp < ?6",
+                         at);
+    bind_u64(s, 3, low);
+    bind_u64(s, 4, high);
+    bind_u64(s, 5, from);
+    bind_u64(s, 6, until(w));
+    err = statement_step(s);
+    if (err == ERR_OK) {
+        *ret_first = column_u64(s, 0);
+        *ret_last = column_u64(s, 1);
+    }
+    statement_reset(s);
+    return err;
+}
+
+/* No record is of that time: one near it is enough for the verifier to see that. */
+static enum err find_near(struct walk *w, const struct evidence_place *at, uint64_t *ret)
+{
+    enum err err = number_of(w,
+                             "SELECT min(end_seq) FROM checkpoints WHERE node = ?1 AND journal = ?2"
+                             " AND created_at >= ?3 AND end_seq > ?4",
+                             at, until(w), 0, ret);
+    if (err != ERR_OK || *ret != 0) return err;
+    return number_of(w,
+                     "SELECT max(seq) FROM records WHERE node = ?1 AND journal = ?2 AND seq > ?3"
+                     " AND seq > ?4",
+                     at, 0, 0, ret);
+}
+
+/* Moves the place to before the first record of the range, and puts the line. */
+static enum err put_range(struct walk *w, struct evidence_place *at)
+{
+    uint64_t first, last, start = 1;
+    if (!w->asked->has_from && !w->asked->has_to) return ERR_OK;
+    enum err err = find_times(w, at, &first, &last);
+    if (err == ERR_OK && first == 0) {
+        err = find_near(w, at, &first);
+        last = first;
+    }
+    if (err == ERR_OK && w->asked->has_from)
+        err = number_of(w,
+                        "SELECT max(from_seq) FROM checkpoints WHERE node = ?1 AND journal = ?2"
+                        " AND from_seq < ?3 AND from_seq > ?4",
+                        at, first, 0, &start);
+    if (start == 0) start = 1;
+    if (err == ERR_OK && w->asked->has_to)
+        err = number_of(w,
+                        "SELECT min(end_seq) FROM checkpoints WHERE node = ?1 AND journal = ?2"
+                        " AND end_seq > ?3 AND from_seq <= ?3 + 1 AND from_seq >= ?4",
+                        at, last, start, &at->last);
+    if (err != ERR_OK) return err;
+    at->seq = start - 1;
+    put_kind(w, "range", at->node, at->journal);
+    put_member_u64(w, "from_seq", start);
+    put_member_u64(w, "end_seq", at->last);
+    put_end(w);
+    return ERR_OK;
 }
 
 /* ---- one stream ---- */
@@ -259,7 +418,7 @@ static enum err put_stream_end(struct walk *w, const struct evidence_place *at)
         w, "SELECT next_seq, epoch FROM streams WHERE node = ?1 AND journal = ?2", at);
     enum err err = statement_step(s);
     put_kind(w, "stream_end", at->node, at->journal);
-    if (err == ERR_OK) put_member_u64(w, "next_seq", column_u64(s, 0));
+    if (err == ERR_OK && at->last == 0) put_member_u64(w, "next_seq", column_u64(s, 0));
     put_end(w);
     statement_reset(s);
     return err == ERR_END ? ERR_OK : err;
@@ -267,11 +426,16 @@ static enum err put_stream_end(struct walk *w, const struct evidence_place *at)
 
 static enum err put_stream(struct walk *w, struct evidence_place *at, bool *ret_is_over)
 {
-    uint64_t first = 0;
-    enum err err = next_record(w, at, &first);
+    uint64_t first = 0, end = at->last;
+    enum err err = ERR_OK;
+    bool is_new = at->seq == 0;
+    if (is_new) err = put_range(w, at);
+    if (err == ERR_OK) err = next_record(w, at, &first);
+    end = at->last > 0 ? at->last : INT64_MAX;
+    if (first > end) first = 0;
     *ret_is_over = first == 0;
-    uint64_t last = first == 0 ? INT64_MAX : first + PAGE_RECORDS - 1;
-    if (err == ERR_OK && (at->seq == 0 || first == 0)) err = put_removals(w, at);
+    uint64_t last = first == 0 || first + PAGE_RECORDS - 1 > end ? end : first + PAGE_RECORDS - 1;
+    if (err == ERR_OK && (is_new || first == 0)) err = put_removals(w, at);
     if (err == ERR_OK) err = put_checkpoints(w, at, last);
     if (err == ERR_OK) err = put_quarantined(w, at, last);
     if (err != ERR_OK) return err;
@@ -294,19 +458,10 @@ static enum err move_to_next(struct walk *w, struct evidence_place *at, char *na
     struct statement *s = stream_statement(w, next_stream, at);
     enum err err = statement_step(s);
     if (err == ERR_OK) {
-        struct str node = column_text(s, 0), journal = column_text(s, 1);
-        if (node.size > EVIDENCE_PLACE_TEXT || journal.size > EVIDENCE_PLACE_TEXT) {
-            err = ERR_CORRUPT;
-        } else {
-            memcpy(names, node.bytes, node.size);
-            memcpy(names + EVIDENCE_PLACE_TEXT, journal.bytes, journal.size);
-            *at = (struct evidence_place){.is_begun = true,
-                                          .node = str_of(names, node.size),
-                                          .journal =
-                                              str_of(names + EVIDENCE_PLACE_TEXT, journal.size)};
-        }
+        *at = (struct evidence_place){.part = EVIDENCE_STREAMS};
+        err = copy_names(at, column_text(s, 0), column_text(s, 1), names);
     } else if (err == ERR_END) {
-        *at = (struct evidence_place){.is_begun = true, .is_own = true};
+        *at = (struct evidence_place){.part = EVIDENCE_OWN, .node = STR(""), .journal = STR("")};
         err = ERR_OK;
     }
     statement_reset(s);
@@ -321,10 +476,13 @@ static enum err put_own(struct walk *w, struct evidence_place *at, bool *ret_is_
     uint64_t newest = statement_step(s) == ERR_OK ? column_u64(s, 0) : 0;
     statement_reset(s);
     s = database_statement(w->database,
-                           ROW "WHERE node IS NULL AND id > ?1 AND id <= ?2 ORDER BY id");
+                           ROW "WHERE node IS NULL AND id > ?1 AND id <= ?2 AND timestamp >= ?3"
+                               " AND timestamp < ?4 ORDER BY id");
     uint64_t last = at->seq + PAGE_IDS;
     bind_u64(s, 1, at->seq);
     bind_u64(s, 2, last);
+    bind_u64(s, 3, w->asked->has_from ? w->asked->from_ms : 0);
+    bind_u64(s, 4, until(w));
     enum err err;
     at->seq = last;
     while ((err = statement_step(s)) == ERR_OK) {
@@ -343,38 +501,54 @@ static enum err put_own(struct walk *w, struct evidence_place *at, bool *ret_is_
 
 /* ---- a page ---- */
 
-static void put_head(struct walk *w, const struct store *s)
+static void put_time(struct walk *w, const char *name, uint64_t ms)
 {
     char time[TIME_TEXT];
-    time_write(world_now_ms(), time);
+    time_write(ms, time);
+    put_member_text(w, name, str_of(time, TIME_TEXT));
+}
+
+static void put_head(struct walk *w, const struct store *s)
+{
     buf_put_literal(w->out, "{\"line\":\"evidence\",\"format\":1,\"log_id\":");
     json_put_string(w->out, str_from(store_log_id(s)));
-    put_member_text(w, "made_at", str_of(time, TIME_TEXT));
+    put_time(w, "made_at", world_now_ms());
+    if (w->asked->has_from) put_time(w, "from", w->asked->from_ms);
+    if (w->asked->has_to) put_time(w, "to", w->asked->to_ms);
     put_end(w);
+}
+
+static enum err put_part(struct walk *w, const struct store *s, struct evidence_place *at,
+                         char *names, bool *ret_more)
+{
+    bool is_over = false;
+    enum err err = ERR_OK;
+    switch (at->part) {
+    case EVIDENCE_KEYS:
+        put_head(w, s);
+        *at =
+            (struct evidence_place){.part = EVIDENCE_POLICIES, .node = STR(""), .journal = STR("")};
+        return put_keys(w);
+    case EVIDENCE_POLICIES: err = put_policies(w, at, names, &is_over); break;
+    case EVIDENCE_STREAMS: err = put_stream(w, at, &is_over); break;
+    case EVIDENCE_OWN:
+        err = put_own(w, at, &is_over);
+        *ret_more = !is_over;
+        return err;
+    }
+    return err == ERR_OK && is_over ? move_to_next(w, at, names) : err;
 }
 
 enum err evidence_page(struct store *s, const struct evidence_asked *asked, struct buf *out,
                        char *names, bool *ret_more, struct evidence_place *ret, struct fault *f)
 {
-    struct walk w = {.database = s->database, .out = out};
-    bool is_over = false;
+    struct walk w = {.database = s->database, .asked = asked, .out = out};
     enum err err = database_begin_read(s->database);
     if (err != ERR_OK) return store_fault(s, err, f);
     arena_init(&w.arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);
     *ret = asked->after;
     *ret_more = true;
-    if (!ret->is_begun) {
-        put_head(&w, s);
-        ret->node = ret->journal = STR("");
-        err = put_keys(&w, asked);
-        is_over = true;
-    } else if (ret->is_own) {
-        err = put_own(&w, ret, &is_over);
-        *ret_more = !is_over;
-    } else {
-        err = put_stream(&w, ret, &is_over);
-    }
-    if (err == ERR_OK && is_over && !ret->is_own) err = move_to_next(&w, ret, names);
+    err = put_part(&w, s, ret, names, ret_more);
     if (err == ERR_OK && !*ret_more) buf_put_literal(out, "{\"line\":\"end\"},\n");
     arena_fini(&w.arena);
     (void)store_fault(s, err,

@@ -1,6 +1,10 @@
 /* evidence_page.h - the evidence of a store, page by page, as lines of JSON (schemas/evidence.md):
- * registered keys; then stream after stream its notes of removal, checkpoints and records in the order
- * of their seqs; then the rows without a stream in the order of their ids.
+ * registered keys; the texts of policies; then stream after stream its notes of removal, checkpoints and
+ * records in the order of their seqs; then the rows without a stream in the order of their ids.
+ *
+ * A part of the time: of each stream, all records from the checkpoint before its first record of that
+ * time to the checkpoint behind its last one. So whole runs are proved, and a verifier sees a record on
+ * each side that is not of that time (the line `range`).
  *
  * One page is one snapshot of the store. The stream's position is read in the snapshot of its last
  * page, so that records which arrive meanwhile are no finding. */
@@ -11,12 +15,14 @@
 
 enum { EVIDENCE_PLACE_TEXT = 260 };
 
+enum evidence_part { EVIDENCE_KEYS, EVIDENCE_POLICIES, EVIDENCE_STREAMS, EVIDENCE_OWN };
+
 struct evidence_place {
-    bool is_begun;   /* false: begin with the keys */
-    bool is_own;     /* the rows without a stream, after `seq` as an id */
-    struct str node; /* else the stream, */
-    struct str journal;
-    uint64_t seq; /* after this record; 0: from its beginning */
+    enum evidence_part part;
+    struct str node;    /* of streams; of policies: the tenant */
+    struct str journal; /* of streams; of policies: the name */
+    uint64_t seq;       /* after this record, version or id; 0: from the beginning */
+    uint64_t last;      /* of a stream: the last record that is asked for; 0: all */
 };
 
 /* Whether the MAC of a registered key is right. */
@@ -25,6 +31,8 @@ typedef bool evidence_key_check(void *context, struct str node, struct str journ
 
 struct evidence_asked {
     struct evidence_place after;
+    bool has_from, has_to;
+    uint64_t from_ms, to_ms; /* from is inclusive, to exclusive */
     evidence_key_check *check;
     void *context;
 };

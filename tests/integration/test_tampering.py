@@ -14,7 +14,7 @@ import sys
 import pytest
 
 import harness
-from evidence_maker import Evidence, Frontier, History, Key, checkpoint_rows, insert, quoted, sealed, sha
+from evidence_maker import MADE_MS, Evidence, Frontier, History, Key, checkpoint_rows, insert, moment, quoted, sealed, sha
 from test_postgres import psql
 
 LONG = os.environ.get("WRIT_LONG") == "1"
@@ -151,9 +151,24 @@ WAYS = [
         ("altered column actor", EACH + 1, EACH + 1), ("altered column user_id", EACH + 1, EACH + 1), ("altered column action", EACH + 1, EACH + 1),
         ("altered column decision", EACH + 1, EACH + 1), ("altered column rule", EACH + 1, EACH + 1), ("altered column trace_id", EACH + 1, EACH + 1),
         ("beyond the position", EACH + 1, EACH + 1)),
+    Way("all cut behind the anchor", REMOVE % (2 * RUN + 1, EACH) + f"UPDATE streams SET next_seq = {2 * RUN + 1} WHERE node = '{{node}}';"
+        "DELETE FROM checkpoints WHERE node = '{node}'", ("older database", 2 * RUN + 1, EACH)),
+    Way("rewritten with a stolen key", lambda h: rewritten(h, h.key), *ANCHORS),
+    Way("tail replaced with a stolen key", lambda h: f"DELETE FROM checkpoints WHERE node = '{{node}}' AND end_seq > {2 * RUN};" + tail_replaced(h),
+        ("second history", 1, 3 * RUN), ("second history", 1, EACH)),
+    Way("stream and key removed", ";".join(f"DELETE FROM {table} WHERE node = '{{node}}'" for table in ("records", "checkpoints", "streams", "engine_keys")),
+        ("older database", 1, EACH)),
     Way("stream removed", "DELETE FROM records WHERE node = '{node}'; DELETE FROM checkpoints WHERE node = '{node}'; DELETE FROM streams WHERE node = '{node}'",
         ("older database", 1, EACH)),
 ]
+
+
+def tail_replaced(history):
+    """The last two runs are others, of one tree with what is before them: only an anchor has seen the genuine ones."""
+    other = History(history.node, EACH, RUN, history.key, lambda seq: int(seq > 2 * RUN))
+    rows = "".join(f"UPDATE records SET event = {quoted(other.lines[seq - 1])}, event_id = {quoted(json.loads(other.lines[seq - 1])['event_id'])} {of(seq)};\n"
+                   for seq in range(2 * RUN + 1, EACH + 1))
+    return rows + checkpoint_rows(history.node, other.checkpoints[2:])
 
 
 def swap_roots(frontier):
@@ -217,9 +232,9 @@ def found_by_verify_py(file, *words):
     return found
 
 
-def export(evidence, name):
+def export(evidence, name, *words):
     file = evidence.stack.folder / name
-    evidence.stack.cli("audit", "export", "--evidence", "--output", file, "--platform", evidence.stack.platform.url, key=evidence.stack.keys["root"], timeout=600)
+    evidence.stack.cli("audit", "export", "--evidence", "--output", file, *words, "--platform", evidence.stack.platform.url, key=evidence.stack.keys["root"], timeout=600)
     return file
 
 
@@ -271,6 +286,46 @@ def assert_notices_a_cut(evidence, file):
     assert set(found) == {("cut", "evidence", 0, 0)} == found_by_verify_py(cut)
 
 
+def anchored(evidence, file):
+    """The checkpoints of an evidence file as a file anchor and as a bucket have them."""
+    lines, objects = evidence.stack.folder / "anchors.jsonl", evidence.stack.folder / "objects"
+    with lines.open("w") as out:
+        for line in map(json.loads, file.read_text().splitlines()):
+            if line["line"] == "checkpoint":
+                out.write(json.dumps({"anchored_at": ANCHORED, "note": line["note"]}) + "\n")
+                at = objects / line["note"].partition("\n")[0] / str(line["end_seq"])
+                at.parent.mkdir(parents=True, exist_ok=True)
+                at.write_text(line["note"])
+        out.write('{"anchored_at":"2026-')  # a power cut
+    return lines, objects
+
+
+ANCHORED = "2026-11-27T14:03:00.000Z"
+
+
+def assert_sees_a_part(evidence):
+    """Of a part of the time, exactly what is wrong in the runs of that time."""
+    times = ("--from", moment(MADE_MS + (RUN + 10) * 1000), "--to", moment(MADE_MS + (2 * RUN - 5) * 1000))
+    found, end = found_by_writ(evidence, *times)
+    part = export(evidence, "part.ndjson", *times)
+    assert set(found) == found_by_verify_py(part) == set(found_by_writ(evidence, "--file", part)[0])
+    altered = {("altered", f"{way.node}/0", *SECOND) for way in WAYS if ALTERED in way.found}
+    altered.add(("altered", "t-frontier/0", *SECOND))  # without the runs before it, a frontier is as good as its records
+    assert {f for f in found if f[0] == "altered" and f[3] > f[2]} == altered
+    assert not any(f[1] in ("t-head/0", "t-tail/0", "t-clean/0") for f in found) and end["records"] < EACH * len(WAYS) / 2 and end["from"] == times[1]
+
+
+def assert_sees_what_the_part_leaves_out(evidence):
+    """The index of times is changed, so that the part ends too early."""
+    times = ("--from", moment(MADE_MS + (RUN + 10) * 1000), "--to", moment(MADE_MS + (3 * RUN + 10) * 1000))
+    evidence.sql("CREATE TABLE kept_minutes AS SELECT * FROM minutes; DELETE FROM minutes")
+    found, _ = found_by_writ(evidence, *times)
+    assert ("cut", "t-clean/0", 3 * RUN + 1, 3 * RUN + 1) in found
+    assert set(found) == found_by_verify_py(export(evidence, "short.ndjson", *times))
+    evidence.sql("INSERT INTO minutes SELECT * FROM kept_minutes; DROP TABLE kept_minutes")
+    assert not found_by_writ(evidence, *times)[0]
+
+
 def test_each_kind_of_tampering_is_named_by_both_verifiers(evidence):
     histories = {way.node: History(way.node, EACH, RUN) for way in WAYS}
     clean = History("t-clean", EACH, RUN)
@@ -291,7 +346,10 @@ def test_each_kind_of_tampering_is_named_by_both_verifiers(evidence):
         sql = way.sql(histories[way.node]) if callable(way.sql) else way.sql
         evidence.sql(sql.replace("{node}", way.node))
     after = export(evidence, "after.ndjson")
-    found, _ = found_by_writ(evidence, "--anchor", before)
+    found, _ = found_by_writ(evidence, "--anchors", before)
+    for kept in anchored(evidence, before):
+        assert found_by_writ(evidence, "--anchors", kept)[0].keys() == found.keys() == found_by_verify_py(after, "--anchors", kept)
+    assert_sees_a_part(evidence)
     expected = {(kind, f"{way.node}/0", *span) for way in WAYS for kind, *span in way.found}
     # where rows went: streams that no engine has, and a row of the platform that it never wrote
     strays = {f for f in found if f[1] in ("t-forged-one/0", "t-another-journal/7")}
@@ -300,13 +358,14 @@ def test_each_kind_of_tampering_is_named_by_both_verifiers(evidence):
              if {f for f in found if f[1] == f"{way.node}/0"} != {f for f in expected if f[1] == f"{way.node}/0"}}
     assert not any(f[1] in ("t-clean/0", "t-dropped/0", "t-given-up/0", "platform") for f in found), found
     assert not wrong, "\n".join(f"{name}: {got} != {wanted}" for name, (got, wanted) in wrong.items())
-    by_python = found_by_verify_py(after, "--anchor", before)
+    by_python = found_by_verify_py(after, "--anchors", before)
     assert by_python == set(found), (sorted(by_python - set(found)), sorted(set(found) - by_python))
-    assert found_by_writ(evidence, "--file", after, "--anchor", before)[0].keys() == found.keys()
+    assert found_by_writ(evidence, "--file", after, "--anchors", before)[0].keys() == found.keys()
     for (kind, where, first, last), traces in found.items():
         if kind == "altered" and first <= AT <= last and where not in ("t-event-trace_id/0", "t-no-event/0", "t-a-line-more/0"):
             assert f"{where.removesuffix('/0')}-{AT}" in traces, (kind, where)
 
     evidence.sql(";".join(f"DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept_{table}; DROP TABLE kept_{table}" for table in TABLES))
-    found, end = found_by_writ(evidence, "--anchor", before)
-    assert not found and end["records"] == EACH * (len(WAYS) + 1) + LEFT, found
+    found, end = found_by_writ(evidence, "--anchors", evidence.stack.folder / "anchors.jsonl")
+    assert not found and end["records"] == EACH * (len(WAYS) + 1) + LEFT and (end["until_the"], end["complete_until"]) == ("anchor", ANCHORED), found
+    assert_sees_what_the_part_leaves_out(evidence)

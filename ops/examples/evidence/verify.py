@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Verifies an evidence file of writ without any code of writ: schemas/evidence.md is all that it follows.
 
-  verify.py EVIDENCE [--keys FILE] [--anchor FILE]   every record against the signed checkpoints
-  verify.py --proof PROOF [--keys FILE]              one record (`writ audit prove`)
+  verify.py EVIDENCE [--keys FILE] [--anchors PATH]   every record against the signed checkpoints
+  verify.py --proof PROOF [--keys FILE]               one record (`writ audit prove`)
 
 FILE of --keys has the lines `key` that the auditor got from another source; without it the file's own lines count, as far as the
-platform had registered the keys. FILE of --anchor is an earlier evidence file. Exit status: 0 proved, 1 something is wrong.
+platform had registered the keys. PATH of --anchors has checkpoints that were kept outside of the store: the file of an anchor, a folder with
+the objects of a bucket, or an earlier evidence file. Exit status: 0 proved, 1 something is wrong.
 """
 import argparse
 import base64
 import hashlib
 import json
+import pathlib
 import sys
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -95,10 +97,23 @@ class Stream:
         self.keys = run.keys.get((node, journal), [])
         self.tree = self.other = None
         self.next, self.good, self.good_from, self.first_base, self.records, self.covered, self.dropped = 1, 0, 0, None, 0, 0, 0
+        self.first, self.last, self.unread, self.refuted, self.anchored, self.anchor_times = 1, 0, 0, 0, 0, {}
         self.marks, self.removals, self.holes, self.asides, self.traces, self.times, self.signed, self.epoch, self.number = {}, [], [], {}, {}, {}, False, None, 0
         self.anchor_bases = set()
-        for mark in run.anchors.get(self.name, []):
+        for mark in run.anchors.pop(self.name, []):
             self.add_checkpoint(mark, True)
+
+    def set_range(self, first, last):
+        self.first = self.next = first
+        self.last = last
+        self.marks = {end: marks for end, marks in self.marks.items() if end >= first and (not last or end <= last)}
+
+    def is_asked(self, time):
+        return (self.run.times[0] or "") <= time and (self.run.times[1] is None or time < self.run.times[1])
+
+    def check_edge(self, seq, edge):
+        if seq == edge and self.is_asked(self.times.get(seq, "")):
+            self.find("cut", seq, seq)
 
     def find(self, kind, first, last):
         self.run.find(kind, f"{self.node}/{self.journal}", first, last, [t for s, t in self.traces.items() if first <= s <= last and t])
@@ -111,6 +126,7 @@ class Stream:
             base = int(origin.removeprefix(self.name + "/"))
             _, size, root = (note_text(line["note"], f"{self.name}/{base}", self.keys) or "").splitlines()
             end, tree = base + int(size) - 1, None
+            self.signed, self.first_base = True, min(base, self.first_base or base)
             if not is_anchor:
                 tree = Tree(base, line["from_seq"], base64.b64decode(line["frontier"], validate=True))
                 if (line["base"], line["end_seq"], tree.size) != (base, end, line["from_seq"] - base):
@@ -118,9 +134,10 @@ class Stream:
         except ValueError:
             return is_anchor or self.find("forged checkpoint", line["from_seq"], line["end_seq"])
         self.anchor_bases |= {base} if is_anchor else set()
-        self.signed, self.first_base = True, min(base, self.first_base or base)
         mark = (base, base64.b64decode(root), tree)
-        if end >= self.next and not any(m[:2] == mark[:2] and bool(m[2]) == bool(tree) for m in self.marks.get(end, ())):
+        if is_anchor and line.get("anchored_at"):
+            self.anchor_times.setdefault((end, *mark[:2]), line["anchored_at"])
+        if end >= self.next and (not self.last or end <= self.last) and not any(m[:2] == mark[:2] and bool(m[2]) == bool(tree) for m in self.marks.get(end, ())):
             self.marks.setdefault(end, []).append(mark)
 
     def add_removal(self, note):
@@ -137,7 +154,7 @@ class Stream:
             return self.find("forged removal", first, last)
         return self.removals.append((first, last, kind, tree))
 
-    def meet(self, seq):
+    def meet(self, seq, is_hole=False):
         for base, root, tree in sorted(self.marks.pop(seq, ()), key=lambda mark: mark[2] is None):  # anchors last
             if self.tree and self.tree.base == base and self.tree.root() == root:
                 if self.other and tree and self.other.base == base:
@@ -150,10 +167,15 @@ class Stream:
                 self.tree, self.other = self.other, None
             else:
                 if self.tree and self.tree.base == base:
+                    self.refuted = seq
+                elif not tree and not is_hole:
+                    self.unread = seq
+                if self.tree and self.tree.base == base:
                     self.find("altered" if tree else "second history", max(self.good + 1, self.tree.start) if tree else base, seq)
                 if tree and self.tree and self.tree.base == base:
                     self.tree = self.other = None
                 continue
+            self.anchored = (seq, base, root) if not tree else self.anchored
             if seq > self.good:
                 first = self.tree.start
                 self.good_from = first if not self.good or first > self.good + 1 else self.good_from
@@ -184,7 +206,7 @@ class Stream:
                 self.holes.append((self.next, near - 1))
                 self.next = near
                 for seq in [s for s in self.marks if s < near]:
-                    self.meet(seq) if seq == near - 1 else self.marks.pop(seq)
+                    self.meet(seq, True) if seq == near - 1 else self.marks.pop(seq)
             if near < end:
                 self.append(near, self.asides[near])
 
@@ -200,13 +222,17 @@ class Stream:
             self.find("altered column epoch", seq - started, seq - started)
         self.epoch = (seq, line["epoch"])
         self.times[seq] = event.get("timestamp", "")
+        if self.first > 1:
+            self.check_edge(seq, self.first)
         self.append(seq, sha(b"\0", bytes_))
         self.records += 1
 
     def finish(self, position):
+        if self.last and self.epoch:
+            self.check_edge(self.epoch[0], self.last)
         self.fill(max(self.asides, default=0) + 1)
         checkpoints = [end for end, marks in self.marks.items() if any(m[2] for m in marks)]
-        last = max([position - 1, *checkpoints])
+        last = max([position - 1 if position else self.last, *checkpoints])
         if position and self.next > position:
             self.find("beyond the position", position, self.next - 1)
         if max(self.marks, default=0) > max(last, self.next - 1):
@@ -221,16 +247,22 @@ class Stream:
                 if self.first_base is None or until > self.first_base:
                     self.find(kind, max(first, self.first_base or 0), until - 1)
                 first = until
+        if self.unread > max(self.good, self.refuted):
+            self.find("no checkpoint", self.good + 1, self.unread)
         if not self.keys or not self.signed:
-            self.find("no checkpoint" if self.keys else "no key", min(1, self.next - 1), self.next - 1)
+            self.find("no checkpoint" if self.keys else "no key", self.first if self.next > self.first else 0, self.next - 1)
         dropped = f", dropped by retention until {self.dropped}" if self.dropped else ""
+        time, anchor = self.times.get(self.good, "-"), self.anchored and self.anchor_times.get(self.anchored, self.times.get(self.anchored[0], "-"))
+        self.run.until = max(self.run.until, ("anchor", anchor) if anchor else ("", ""), key=lambda one: one[1])
+        self.run.until_checkpoint = max(self.run.until_checkpoint, time)
         print(f"{self.node}/{self.journal}: {self.records} records, {self.covered} proved{dropped}; complete until the checkpoint of"
-              f" {self.times.get(self.good, '-')} (record {self.good})")
+              f" {time} (record {self.good})" + (f", the anchor of {anchor} (record {self.anchored[0]})" if anchor else ""))
 
 
 class Run:
     def __init__(self):
         self.keys, self.anchors, self.platform, self.findings, self.stream, self.starts = {}, {}, "", [], None, set()
+        self.times, self.until, self.until_checkpoint = (None, None), ("", ""), ""
 
     def find(self, kind, where, first, last, traces=()):
         self.findings.append((kind, where, first, last))
@@ -269,22 +301,43 @@ class Run:
             kind, key = line["line"], (line.get("node"), line.get("journal"))
             if kind == "evidence":
                 self.platform = "writ/platform/" + line["log_id"]
+                self.times = (line.get("from"), line.get("to"))
+            elif kind == "policy":
+                if hashlib.sha256(line["content"].encode()).hexdigest() != line["digest"]:
+                    self.find("altered", f"policy/{line['name']}", line["version"], line["version"])
             elif kind == "key" and own_keys:
                 self.add_key(line)
             elif kind == "own":
                 self.check_row(line, "platform", line["id"], event_bytes(line, raw))
             elif kind == "end":
                 is_over = True
-            elif kind in ("removal", "checkpoint", "quarantined", "record", "stream_end"):
+            elif kind in ("range", "removal", "checkpoint", "quarantined", "record", "stream_end"):
                 if self.stream is None or (self.stream.node, self.stream.journal) != key:
                     self.stream = Stream(self, *key)
                 self.add(kind, line, raw)
         if not is_over or self.stream is not None:
             self.find("cut", "evidence", 0, 0)
+        for name, marks in self.anchors.items():  # of streams that are not here
+            self.find("older database", "/".join(map(unquote, name.removeprefix("writ/").split("/"))), 1, max(mark["end"] for mark in marks))
+
+    def read_anchors(self, path):
+        for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
+            raw = file.read_bytes()
+            for text in [raw] if raw.startswith(b"writ/") else raw.split(b"\n"):
+                try:
+                    line = {"note": text.decode()} if text.startswith(b"writ/") else json.loads(text)
+                    if line.get("line", "checkpoint") == "checkpoint":
+                        origin, size, _ = line["note"].split("\n", 2)
+                        name, _, base = origin.rpartition("/")
+                        self.anchors.setdefault(name, []).append({**line, "end": int(base) + int(size) - 1})
+                except (ValueError, KeyError, AttributeError):
+                    pass  # the beginning of a line that a power cut has ended
 
     def add(self, kind, line, raw):
         stream = self.stream
-        if kind == "removal" and line["number"] > stream.number:  # the same notes come again at the end of the stream
+        if kind == "range":
+            stream.set_range(line["from_seq"], line["end_seq"])
+        elif kind == "removal" and line["number"] > stream.number:  # the same notes come again at the end of the stream
             stream.number = line["number"]
             stream.add_removal(line["note"])
         elif kind == "removal":
@@ -324,14 +377,13 @@ def prove(proof, run):
 def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("evidence", nargs="?")
-    parser.add_argument("--proof"), parser.add_argument("--keys"), parser.add_argument("--anchor")
+    parser.add_argument("--proof"), parser.add_argument("--keys"), parser.add_argument("--anchors", type=pathlib.Path)
     asked, run = parser.parse_args(words), Run()
     for line in map(json.loads, open(asked.keys)) if asked.keys else ():
         if line.get("line") == "key":
             run.add_key(line)
-    for line in map(json.loads, open(asked.anchor)) if asked.anchor else ():
-        if line["line"] == "checkpoint":
-            run.anchors.setdefault(line["note"].partition("\n")[0].rpartition("/")[0], []).append(line)
+    if asked.anchors:
+        run.read_anchors(asked.anchors)
     if asked.proof:
         proof = json.load(open(asked.proof))
         if not asked.keys:
@@ -340,7 +392,8 @@ def main(words=None):
         print("the record is in the signed tree" if good else "NOT PROVED: the record is not in the signed tree")
         return 0 if good else 1
     run.read(asked.evidence, not asked.keys)
-    print(f"NOT COMPLETE: {len(run.findings)} findings" if run.findings else "complete")
+    what, until = run.until if run.until[0] else ("checkpoint", run.until_checkpoint)
+    print(f"NOT COMPLETE: {len(run.findings)} findings" if run.findings else f"complete until the {what} of {until}")
     return 1 if run.findings else 0
 
 

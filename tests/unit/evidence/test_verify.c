@@ -34,6 +34,7 @@ struct scene {
     bool has_key;
     struct sha256 aside;
     uint64_t aside_seq;
+    uint64_t first, last; /* of the range; 0: the whole stream */
 };
 
 static struct ed25519 *engine_key, *platform_key, *other_key;
@@ -138,7 +139,8 @@ static void add_marks(struct verify *h, const struct scene *s)
                                             .end = s->marks[i].end,
                                             .from = s->marks[i].from,
                                             .frontier = s->marks[i].frontier.view};
-        if (s->marks[i].is_there) verify_add_checkpoint(h, &c);
+        bool is_asked = c.from >= s->first && (s->last == 0 || c.from <= s->last);
+        if (s->marks[i].is_there && is_asked) verify_add_checkpoint(h, &c);
     }
 }
 
@@ -154,14 +156,17 @@ static const char *read_scene(const struct scene *s)
     ed25519_public(platform_key, key);
     struct note_key platform = note_key_of(STR("writ/platform/x"), key);
     assert_int_equal(verify_add_platform(&h, &platform), ERR_OK);
-    const struct verify_checkpoint anchor = {.note = s->anchor.view, .is_anchor = true};
+    const struct verify_checkpoint anchor = {
+        .note = s->anchor.view, .time = STR("2026-11-27T14:03:00.000Z"), .is_anchor = true};
+    if (s->first > 0) verify_set_range(&h, s->first, s->last);
     if (s->anchor.view.size > 0) verify_add_checkpoint(&h, &anchor);
     if (s->removal.view.size > 0) verify_add_removal(&h, 1, s->removal.view);
     add_marks(&h, s);
     if (s->aside_seq != 0) verify_add_aside(&h, s->aside_seq, &s->aside);
     for (uint64_t seq = 1; seq <= RECORDS + 1; seq++)
-        if (s->is_there[seq]) verify_add_record(&h, seq, &s->leaves[seq]);
-    verify_finish(&h, s->position);
+        if (s->is_there[seq] && seq >= s->first && (s->last == 0 || seq <= s->last))
+            verify_add_record(&h, seq, &s->leaves[seq]);
+    verify_finish(&h, s->last == 0 ? s->position : 0);
     result = h;
     verify_fini(&h);
     return found;
@@ -277,6 +282,46 @@ static void an_anchor_of_this_history_agrees(void **state)
     sign_checkpoint(&s->anchor, 1, &f, engine_key);
     assert_string_equal(read_scene(s), "");
     assert_int_equal(result.covered, RECORDS);
+    assert_int_equal(result.anchored_end, 25);
+    assert_string_equal(result.anchored_time, "2026-11-27T14:03:00.000Z");
+}
+
+static void a_part_of_the_stream_is_proved_by_itself(void **state)
+{
+    (void)state;
+    struct scene *s = scene_make();
+    s->first = 11;
+    s->last = 30;
+    s->leaves[5] = leaf_of(5, 1); /* not of that part */
+    s->leaves[35] = leaf_of(35, 1);
+    assert_string_equal(read_scene(s), "");
+    assert_int_equal(result.records, 20);
+    assert_int_equal(result.covered, 20);
+    remove_records(s, 28, 30);
+    assert_string_equal(read_scene(s), "removed tail 28-30");
+    s->marks[2].is_there = false; /* with its checkpoint */
+    assert_string_equal(read_scene(s), "removed tail 28-30");
+    s->last = 0; /* the position is far behind */
+    remove_records(s, 31, 40);
+    s->marks[3].is_there = false;
+    assert_string_equal(read_scene(s), "removed tail 28-40");
+}
+
+/* The checkpoints were cut off, and so was the head of the tree: nothing leads to the anchor. */
+static void an_anchor_that_cannot_be_read_is_no_proof(void **state)
+{
+    (void)state;
+    struct scene *s = scene_make();
+    struct frontier f = {0};
+    for (uint64_t seq = 1; seq <= 35; seq++) frontier_append(&f, hasher, &s->leaves[seq]);
+    sign_checkpoint(&s->anchor, 1, &f, engine_key);
+    remove_records(s, 1, 3);
+    sign_removal(s, "retention", 1, 3, false, platform_key);
+    for (size_t i = 0; i < RUNS; i++) s->marks[i].is_there = false;
+    assert_string_equal(read_scene(s), "no checkpoint 1-35");
+    sign_removal(s, "retention", 1, 3, true, platform_key);
+    assert_string_equal(read_scene(s), "");
+    assert_int_equal(result.anchored_end, 35);
 }
 
 static void an_anchor_proves_records_without_checkpoints(void **state)
@@ -476,6 +521,8 @@ int main(void)
         cmocka_unit_test(an_accepted_gap_is_no_finding),
         cmocka_unit_test(a_record_in_quarantine_is_in_the_tree),
         cmocka_unit_test(an_anchor_of_this_history_agrees),
+        cmocka_unit_test(a_part_of_the_stream_is_proved_by_itself),
+        cmocka_unit_test(an_anchor_that_cannot_be_read_is_no_proof),
         cmocka_unit_test(an_anchor_proves_records_without_checkpoints),
         cmocka_unit_test(each_change_is_found),
         cmocka_unit_test(a_record_that_comes_twice_is_found),
