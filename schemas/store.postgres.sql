@@ -219,6 +219,7 @@ CREATE TABLE engine_keys (
     created_at bigint NOT NULL,
     created_by text COLLATE "C" NOT NULL,
     mac text COLLATE "C" NOT NULL,        -- HMAC under a key of the pepper
+    distrusted_from bigint,               -- an admin has withdrawn it: it counts for the records before this one
     PRIMARY KEY (node, journal, public_key)
 );
 

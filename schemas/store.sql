@@ -1,5 +1,5 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 20. The program makes and migrates it by itself
+-- platform runs. PRAGMA user_version = 21. The program makes and migrates it by itself
 -- (src/store/schema_sqlite.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
@@ -191,6 +191,7 @@ CREATE TABLE engine_keys (
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL,
     mac TEXT NOT NULL,             -- HMAC under a key of the pepper
+    distrusted_from INTEGER,       -- an admin has withdrawn it: it counts for the records before this one
     PRIMARY KEY (node, journal, public_key)
 ) WITHOUT ROWID;
 

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-enum { SCHEMA_NEWEST = 20 };
+enum { SCHEMA_NEWEST = 21 };
 
 struct schema_step {
     const char *sql;

@@ -326,6 +326,9 @@ static const char step_19[] =
     " journal text COLLATE \"C\" NOT NULL, base bigint NOT NULL, end_seq bigint NOT NULL,"
     " anchored_at bigint NOT NULL, PRIMARY KEY (name, node, journal, base));";
 
+/* A key that an admin has withdrawn counts for the records before this one. */
+static const char step_21[] = "ALTER TABLE engine_keys ADD COLUMN distrusted_from bigint;";
+
 /* Steps 2 and 3 are older than the PostgreSQL store: they are in the first. Step 20 is of the JSON in
  * keys.key only. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
@@ -349,4 +352,5 @@ const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_18, NULL, NULL},
     {step_19, NULL, NULL},
     {"", NULL, NULL},
+    {step_21, NULL, NULL},
 };

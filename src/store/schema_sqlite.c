@@ -312,6 +312,9 @@ static const char step_19[] =
  * its next change of the row. */
 static const char step_20[] = "";
 
+/* A key that an admin has withdrawn counts for the records before this one. */
+static const char step_21[] = "ALTER TABLE engine_keys ADD COLUMN distrusted_from INTEGER;";
+
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {step_2, NULL, NULL},
@@ -333,4 +336,5 @@ const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_18, NULL, NULL},
     {step_19, NULL, NULL},
     {step_20, NULL, NULL},
+    {step_21, NULL, NULL},
 };

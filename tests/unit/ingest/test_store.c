@@ -142,7 +142,7 @@ static void a_released_step_is_never_edited(void **state)
         {"71ef7488", "4c532bd5"}, {"180c3aaa", "09283d45"}, {"63622c2c", "7d9b974b"},
         {"efea1296", "51d9cbbe"}, {"9b06b0d0", "216b7269"}, {"0cae70c0", "dda5085d"},
         {"ff70259e", "a2845d3f"}, {"5c5b615d", "c70e9e0e"}, {"13688668", "5c48287f"},
-        {"3cdc7463", "e74510a4"}, {"e3b0c442", "e3b0c442"},
+        {"3cdc7463", "e74510a4"}, {"e3b0c442", "e3b0c442"}, {"41ce9eab", "dceb06b6"},
     };
     for (size_t i = 0; i < 2 * SCHEMA_NEWEST; i++) {
         const struct schema_step *step = &(i % 2 == 0 ? schema_sqlite : schema_postgres)[i / 2];
