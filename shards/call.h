@@ -100,6 +100,7 @@ struct call {
     uint64_t block;
     /* the revocation that all reactors have to know before the result leaves; 0: none */
     uint64_t place;
+    size_t recorded_bytes; /* of the owner's records for it */
     /* the result shows a revocation, or that there is none */
     bool shows_revocation;
 

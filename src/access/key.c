@@ -215,6 +215,7 @@ static enum err key_fill(const struct json *row, struct key *k, struct fault *f)
     if ((err = read_time(row, "expires_at", &k->expires_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "revoked_at", &k->revoked_at, f)) != ERR_OK) return err;
     if ((err = read_replaced(row, k, f)) != ERR_OK) return err;
+    if ((err = rates_read(row, &k->rates, f)) != ERR_OK) return err;
     return a->overflow ? fault_plain(f, ERR_FULL) : ERR_OK;
 }
 
@@ -336,6 +337,7 @@ void key_put(struct buf *out, const struct key *k, bool with_mac)
     put_name(out, "owner", k->owner);
     if (with_mac && k->pepper_fingerprint != 0)
         buf_printf(out, "\"pepper_mark\":%u,", k->pepper_fingerprint);
+    rates_put(out, &k->rates);
     if (!str_is_absent(k->replaced_by)) put_name(out, "replaced_by", k->replaced_by);
     globs_put(out, "reviewers", &k->reviewers);
     buf_put_byte(out, ',');

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/id.h"
+#include "access/rates.h"
 #include "base/map.h"
 #include "crypto/crypto.h"
 #include "json/json.h"
@@ -60,6 +61,8 @@ struct key {
         replaced_by; /* the id, "key_…", of the key that follows a rotated one; absent: none */
     /* of a rotated key: its expiry without the rotation, ms; 0 = never */
     uint64_t original_expires_at;
+    struct rates
+        rates; /* of all keys of its rotations together; 0: those of the program's options */
     /* the first key of the row of rotations that made this one, or its own id: as far as the
      * table knows them */
     struct id line;
@@ -71,8 +74,8 @@ struct key {
 };
 
 /* A key from its row's JSON {id, name, owner, tenant, roles[], actors[], users[], reviewers[],
- * nodes[], tenants[], created_at, expires_at, revoked_at, replaced_by, original_expires_at, mac,
- * pepper_fingerprint}; defaults: actors [name], reviewers [owner], users, nodes and tenants none. `mac`,
+ * nodes[], tenants[], created_at, expires_at, revoked_at, replaced_by, original_expires_at, rates{},
+ * mac, pepper_fingerprint}; defaults: actors [name], reviewers [owner], users, nodes and tenants none. `mac`,
  * `pepper_fingerprint` and `id` may be absent in a request to make one. The caller owns it. */
 enum err key_read(const struct json *row, struct key **ret, struct fault *f);
 void key_destroy(struct key *k);
@@ -128,6 +131,7 @@ const struct key *key_table_get(const struct key_table *t, struct id id);
 size_t key_table_keep_revoked(struct key_table *next, const struct key_table *before,
                               struct id *ret_ids, size_t room);
 size_t key_table_count(const struct key_table *t);
+bool key_table_has_rates(const struct key_table *t); /* some key has rates of its own */
 /* Of the keys in force, those that were made under another pepper than that of the fingerprint:
  * none of them can be verified. */
 enum { UNPROVABLE_NAMED = 8 };

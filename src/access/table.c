@@ -19,6 +19,7 @@ struct key_table {
     struct map by_id;
     struct key **keys;
     size_t count;
+    bool has_rates;
 };
 
 static struct key *key_of(const struct key_table *t, struct id id)
@@ -62,6 +63,7 @@ enum err key_table_create(struct key **keys, size_t count, struct key_table **re
     }
     if (count > 0) memcpy(t->keys, keys, count * sizeof *keys);
     t->count = count;
+    for (size_t i = 0; i < count; i++) t->has_rates = t->has_rates || rates_any(&keys[i]->rates);
     lines_find(t);
     *ret = t;
     return ERR_OK;
@@ -98,6 +100,8 @@ size_t key_table_keep_revoked(struct key_table *next, const struct key_table *be
 }
 
 size_t key_table_count(const struct key_table *t) { return t->count; }
+
+bool key_table_has_rates(const struct key_table *t) { return t->has_rates; }
 
 enum err key_in_force(const struct key *k, uint64_t now_ms)
 {

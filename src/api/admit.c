@@ -9,6 +9,7 @@
  * looked up and hashed again. Expiry, revocation, roles and tenant are checked on each request.
  * No key outlives its table: the number of the cache changes with the table. */
 #include "api/api.h"
+#include "api/metered.h"
 
 #include "base/limits.h"
 #include "base/world.h"
@@ -363,8 +364,8 @@ enum api_sight api_sight(struct api *a, const struct http_exchange *x)
                                                                                     : API_STRANGER;
 }
 
-enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
-                   struct caller *ret, struct fault *f)
+enum err api_identify(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
+                      struct caller *ret, struct fault *f)
 {
     struct caller caller;
     f->err = ERR_OK;
@@ -372,6 +373,14 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
     if (err == ERR_OK) err = tenant_by_query(x, &caller, f);
     if (err == ERR_OK) *ret = caller;
     return err;
+}
+
+enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
+                   struct caller *ret, struct fault *f)
+{
+    enum err err = api_identify(a, x, roles, now_ms, ret, f);
+    if (err != ERR_OK || a->meters == NULL) return err;
+    return api_meter(a, x, ret, f);
 }
 
 enum err api_admit_key(struct api *a, const struct http_exchange *x, const struct key *key,
@@ -419,7 +428,9 @@ static enum err settle_tenant(struct caller *c, struct str asked, struct fault *
 enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
 {
     enum err err = settle_tenant(c, asked, f);
-    if (err != ERR_OK || c->served == NULL || globs_match(c->served, c->tenant)) return err;
+    if (err != ERR_OK) return err;
+    if (c->served == NULL || globs_match(c->served, c->tenant))
+        return c->owes == NULL ? ERR_OK : api_meter_tenant(c, f);
     return fault_set(
         f, ERR_WRONG_TENANT, "/tenant_id",
         "tenant_id: this engine does not serve that tenant: the engine's key is for another tenant");

@@ -12,8 +12,16 @@
 #include "access/key.h"
 #include "access/token.h"
 #include "base/fault.h"
+#include "config/config.h"
 #include "http/server.h"
 #include "metrics/metrics.h"
+
+/* Where the use of one request counts. It may be used as long as the program's meters. */
+struct metered {
+    struct meter *key, *tenant; /* NULL: nothing counts there */
+    /* by kind; 0: no bound */
+    uint64_t of_key[RATE_METERED], of_tenant[RATE_METERED];
+};
 
 struct api {
     const struct key_table *keys; /* the table in force; set before each turn */
@@ -30,6 +38,10 @@ struct api {
     enum metric quota_key, quota_tenant; /* requests refused for them */
     /* when a request was last refused for it, ms; NULL: not kept */
     _Atomic uint64_t *quota_refused_ms;
+    /* What keys and tenants have used; NULL: no rate is set. Set before each turn. */
+    struct meters *meters;
+    struct rates of_key, of_tenant; /* of keys without rates of their own; of tenants */
+    struct metered metered;         /* of the request that was admitted last */
     /* A refused credential is not counted, and on_auth_failed is not called. */
     bool is_quiet;
     /* Called for each refused credential, for the audit trail; may be NULL. */
@@ -67,6 +79,10 @@ struct caller {
     /* the tenant of this request; absent if a `*` key has named none */
     struct str tenant;
     const struct globs *served; /* that of the API */
+    struct metered metered;
+    /* of a `*` key that has not named a tenant: the tenant counts when it is settled; else NULL */
+    struct api *owes;
+    unsigned char rates; /* those of the route */
 };
 
 /* Finds the caller: 401 with WWW-Authenticate, or 403 `missing_role` if the key has none of
@@ -74,9 +90,25 @@ struct caller {
  * it; the roles of the key do not count. The caller's tenant is that of the key or token, or for
  * a `*` key ?tenant_id, if given: ERR_BAD_PARAMETER, ERR_OUT_OF_RANGE (too long), and
  * ERR_WRONG_TENANT if a caller with a fixed tenant names another. ERR_BODY_TOO_LARGE: the arena
- * has no room for it. */
+ * has no room for it. Counts the request for the rates of its route: ERR_QUOTA_KEY,
+ * ERR_QUOTA_TENANT. */
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
                    struct caller *ret, struct fault *f);
+/* The same without the rates, for a request that api_admit() sees later. */
+enum err api_identify(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
+                      struct caller *ret, struct fault *f);
+/* A caller that was found by other means: counts its request for the rates of the route, as api_admit()
+ * does. */
+enum err api_meter(struct api *a, const struct http_exchange *x, struct caller *c, struct fault *f);
+/* The rates of the options. */
+void api_set_rates(struct api *a, const struct config *c);
+/* Call when the keys have changed: where no rate is set, requests are not looked at. */
+void api_set_meters(struct api *a, struct meters *meters);
+/* The use of a request beyond what api_admit() has counted: further requests, ns of a thread, bytes of
+ * records. Any thread. */
+void api_spend(const struct metered *m, enum rate_kind kind, uint64_t amount);
+/* For struct http_service: the connection does not count any more. */
+void api_connection_ended(void *context, struct http_notes *notes);
 
 /* What is known of a request's credential before it is verified. */
 enum api_sight {
@@ -129,7 +161,8 @@ enum err api_credential_holds(const struct api *a, const struct credential_mark 
 /* Settles the caller's tenant with the one in a body (absent or "": none). ERR_WRONG_TENANT (the
  * caller has another, or this program does not serve it), ERR_TENANT_REQUIRED (a `*` key without
  * a tenant), ERR_CONFLICTING_MEMBER (the body and ?tenant_id differ), ERR_OUT_OF_RANGE (too
- * long), ERR_BAD_VALUE (`*`, which is not one tenant). */
+ * long), ERR_BAD_VALUE (`*`, which is not one tenant). Then counts the request for the tenant, if
+ * api_admit() could not: ERR_QUOTA_TENANT. */
 enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f);
 
 /* ?limit (default 20, 1 to 500) and ?cursor (default 0). */

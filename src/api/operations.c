@@ -1,8 +1,15 @@
 #include "api/operations.h"
 
+#include <stdatomic.h>
+
+#include "base/world.h"
 #include "json/json.h"
 
-enum { METRICS_BYTES_FIRST = 16 << 10, METRICS_BYTES_MAX = 1 << 20 };
+enum {
+    METRICS_BYTES_FIRST = 16 << 10,
+    METRICS_BYTES_MAX = 1 << 20,
+    QUOTA_SHOWN_MS = 60000,
+};
 
 void checks_put(struct checks *c, enum metric gauge, const char *name, bool ok,
                 const char *otherwise)
@@ -14,6 +21,11 @@ void checks_put(struct checks *c, enum metric gauge, const char *name, bool ok,
     api_put_sentence(c->out, str_from(ok ? "ok" : otherwise));
     c->any = true;
     c->degraded = c->degraded || !ok;
+}
+
+bool quotas_are_well(const _Atomic uint64_t *refused_ms)
+{
+    return atomic_load_explicit(refused_ms, memory_order_relaxed) + QUOTA_SHOWN_MS < world_now_ms();
 }
 
 void checks_put_end(const struct checks *c, struct buf *out, const char *service)

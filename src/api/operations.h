@@ -16,6 +16,9 @@ struct checks {
  * /metrics agree. */
 void checks_put(struct checks *c, enum metric gauge, const char *name, bool ok,
                 const char *otherwise);
+/* For the check `quotas`: whether the last refusal for a quota (struct api) is some time ago. */
+bool quotas_are_well(const _Atomic uint64_t *refused_ms);
+#define QUOTAS_TEXT "within the last minute a key or a tenant had used its part up, and was refused"
 /* The last members of /healthz, and its brace. */
 void checks_put_end(const struct checks *c, struct buf *out, const char *service);
 

@@ -131,8 +131,10 @@ enum {
     LIMIT_OUTCOME_BYTES = 256 << 20, /* the decisions kept with them */
     LIMIT_OUTCOME_SECONDS = 600,
     LIMIT_WAITERS_PER_OUTCOME = 128, /* equal requests that wait for the first */
-    LIMIT_QUOTA_RETRY_SECONDS = 10,  /* Retry-After of a request that is over its part of a table */
-    LIMIT_CALLS_AWAY = 4096,         /* requests of one reactor that wait for other slots */
+    /* Keys and tenants with rates that have used something within a window; 3 MiB. */
+    LIMIT_METERS = 1 << 16,
+    LIMIT_QUOTA_RETRY_SECONDS = 10, /* Retry-After of a request that is over its part of a table */
+    LIMIT_CALLS_AWAY = 4096,        /* requests of one reactor that wait for other slots */
     LIMIT_WAITS = 65536, /* review waits of one reactor, at most (engine/runtime/waits.h) */
 
     LIMIT_REACTORS = 64,
@@ -155,7 +157,8 @@ enum {
      * MiB for the rest. */
     LIMIT_BUNDLE_BYTES = 256 << 20,
     /* higher when an engine that reads the bundle in the old way would allow more than intended */
-    LIMIT_BUNDLE_FORMAT = 1,
+    LIMIT_BUNDLE_FORMAT = 2,
+    LIMIT_BUNDLE_FORMAT_PLAIN = 1, /* without rates of keys, which older engines would not apply */
     LIMIT_POLICY_BYTES = 96 << 20, /* of all texts in force */
     /* sixteen of the largest documents; each decision visits the rules that match */
     LIMIT_POLICY_BYTES_PER_TENANT = 16 << 20,
@@ -164,5 +167,8 @@ enum {
     LIMIT_KEY_BYTES = 48 << 20, /* of all rows */
     LIMIT_KEY_BYTES_PER_TENANT = 24 << 20,
 };
+
+/* The largest rate of a key or a tenant (access/rates.h). */
+#define LIMIT_RATE UINT64_C(1000000000000)
 
 #endif

@@ -25,6 +25,47 @@ static int refuse_time(struct cli *c, const char *flag)
         flag);
 }
 
+/* One of --rate: requests a second, or NAME=NUMBER. */
+static bool rate_read(struct str one, struct rates *r)
+{
+    static const struct {
+        const char *name;
+        enum rate_kind kind;
+        bool (*read)(struct str text, uint64_t *ret);
+    } names[] = {{"requests", RATE_REQUESTS, str_to_u64},
+                 {"cpu", RATE_CPU, config_span},
+                 {"journal", RATE_JOURNAL, config_bytes},
+                 {"audit_queries", RATE_AUDIT_QUERIES, str_to_u64},
+                 {"connections", RATE_CONNECTIONS, str_to_u64}};
+    const size_t equals = str_find(one, '=');
+    const bool is_plain = equals == one.size;
+    const struct str name = is_plain ? STR("requests") : str_of(one.bytes, equals);
+    const struct str value = is_plain ? one : str_skip(one, equals + 1);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        uint64_t *most = &r->most[names[i].kind];
+        if (!str_equal(name, str_from(names[i].name)) || *most != 0) continue;
+        return names[i].read(value, most) && *most > 0 && *most <= LIMIT_RATE;
+    }
+    return false;
+}
+
+static int rates_body(struct cli *c, struct str rates, struct buf *out)
+{
+    struct rates r = {0};
+    for (struct str one; str_split(&rates, ',', &one);)
+        if (!rate_read(one, &r))
+            return cli_complain(
+                c, USAGE,
+                "--rate: \"%.*s\" is neither a number of requests a second nor one of requests=N, "
+                "cpu=SPAN, journal=SIZE, audit_queries=N, connections=N",
+                STR_FORMAT(one));
+    if (!rates_any(&r)) return DONE;
+    buf_put_byte(out, ',');
+    rates_put(out, &r);
+    out->size--; /* its comma */
+    return DONE;
+}
+
 /* The body of POST /api/v1/keys. */
 static int key_body(struct cli *c, const struct arguments *a, struct str tenant, struct buf *out)
 {
@@ -55,6 +96,7 @@ static int key_body(struct cli *c, const struct arguments *a, struct str tenant,
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         put_list_member(out, lists[i], argument_text(a, lists[i]));
     put_text_member(out, "expires_at", expires);
+    if (rates_body(c, argument_text(a, "rate"), out) != DONE) return USAGE;
     buf_put_byte(out, '}');
     return out->overflow
                ? cli_complain(
@@ -257,6 +299,11 @@ static struct str speaks_for(struct cli *c, const struct json *k)
                {"tenants", ROLE_INGEST}};
     uint32_t roles = roles_of(k);
     struct str text = {0};
+    const struct json *rates = json_get(k, STR("rates"));
+    for (const struct json *r = json_is_object(rates) ? rates->child : NULL; r != NULL; r = r->next)
+        text = arena_printf(&c->arena, "%.*s%srate of %.*s %llu", STR_FORMAT(text),
+                            text.size > 0 ? "; " : "", STR_FORMAT(text_shown(&c->arena, r->key)),
+                            (unsigned long long)json_u64(rates, r->key, 0));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct str some = member_shown(c, k, all[i].member);
         if ((roles & all[i].roles) == 0 || some.size == 0) continue;
@@ -384,6 +431,7 @@ static const struct flag create_flags[] = {
     {"nodes", "GLOBS", "engines that may publish with it (role ingest)"},
     {"tenants", "GLOBS", "tenants whose records it may publish (role ingest)"},
     {"expires", "SPAN|TIME", "when it ends: 90d, 2027-01-01T00:00:00Z (default: never)"},
+    {"rate", "RATES", "at most N requests a second, or a list such as requests=20,cpu=100ms"},
     {"data", "DIR", "make it in this data directory, without a running platform"},
     {"store", "URL", "with --data: in this PostgreSQL database (or SQLite file) instead"},
     KEY_OUTPUT_FLAGS,
@@ -397,7 +445,10 @@ static const struct flag rotate_flags[] = {
 
 const struct command key_commands[] = {
     {"key", "create", "", "make an API key and print it, once",
-     "Lists are separated by commas. With --data the key is written into the platform's store in that\n"
+     "Lists are separated by commas. --rate takes requests=N (a second), cpu=SPAN (of each second),\n"
+     "journal=SIZE (of records a day), audit_queries=N (a minute) and connections=N (at a time).\n"
+     "They hold for all keys of its rotations together, in place of the options quota.key.….\n"
+     "With --data the key is written into the platform's store in that\n"
      "directory (with --store: into that PostgreSQL database; the pepper is in the directory). Use this\n"
      "for the first key of a new installation. A running platform notices it.",
      create_flags, 0, 0, key_create},

@@ -124,6 +124,7 @@ struct engine {
     struct sha256 assertion_key;    /* of the pepper */
     struct sha256 bundle_key;       /* of the pepper: for the MAC of bundles */
     struct assertions *assertions;  /* of sessions that were accepted */
+    struct meters *meters;          /* what keys and tenants with rates have used */
     uint64_t started_ms;
     char node[NODE_TEXT_MAX + 1];
     struct journal *journal;

@@ -560,6 +560,7 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) e->assertion_key = assertion_key(&e->pepper);
     if (err == ERR_OK) e->bundle_key = set_keys_derive(&e->pepper).sent;
     e->assertions = assertions_create();
+    e->meters = meters_create();
     e->started_ms = world_now_ms();
     if (err == ERR_OK) err = signing_create(&e->config, &e->pepper, &e->signing, f);
     if (err == ERR_OK) err = api_tls_create(&e->config, &e->tls, f);
@@ -667,6 +668,7 @@ static void fini(struct boot *b)
     memory_wipe(&e->assertion_key, sizeof e->assertion_key);
     memory_wipe(&e->bundle_key, sizeof e->bundle_key);
     assertions_destroy(e->assertions);
+    meters_destroy(e->meters);
     signing_destroy(e->signing);
     tls_destroy(e->tls);
     free(e->reactors);

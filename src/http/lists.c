@@ -84,6 +84,8 @@ void connection_free(struct http_connection *c)
     bool gone = c->stage == STAGE_DEFERRED && c->on_gone != NULL;
     c->stage = STAGE_CLOSING; /* no token finds it */
     if (gone) c->on_gone(c->on_gone_context);
+    if ((c->notes.held[0] != NULL || c->notes.held[1] != NULL) && s->service.ended != NULL)
+        s->service.ended(s->service.context, &c->notes);
     link_remove(&c->phase_link);
     link_remove(&c->barrier_link);
     link_remove(&c->work_link);

@@ -25,6 +25,7 @@
 #include "loop/loop.h"
 
 struct http_exchange;
+struct http_notes;
 struct http_server;
 struct http_connection;
 
@@ -64,6 +65,7 @@ struct http_route {
     unsigned char effect; /* the service's own */
     unsigned char state;  /* the service's own */
     bool may_be_shed;     /* the service's own */
+    unsigned char rates;  /* the service's own (access/rates.h) */
     void (*handle)(void *context, struct http_exchange *x); /* the service's */
     const void *extra;                                      /* the service's own */
 };
@@ -86,6 +88,8 @@ struct http_service {
     /* Called instead for an HTTP error (400, 404, 405 with `Allow`, 408, 413, 414, 415, 417,
      * 431, 501, 505). Must reply. x->route is set where one matched. */
     void (*refuse)(void *context, struct http_exchange *x, const struct fault *f);
+    /* Optional. A connection ends whose notes hold something. It may call no function of the server. */
+    void (*ended)(void *context, struct http_notes *notes);
 };
 
 struct http_limits {
@@ -117,6 +121,7 @@ struct http_kept {
 struct http_notes {
     uint64_t until_ms;
     uint32_t count;
+    void *held[2]; /* with one of them, the service is called when the connection ends */
 };
 
 struct http_exchange {

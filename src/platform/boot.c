@@ -107,6 +107,9 @@ static void make_api(struct platform *p)
     p->api.auth_failed = METRIC_PLATFORM_AUTH_FAILED;
     p->api.quota_key = METRIC_PLATFORM_QUOTA_KEY;
     p->api.quota_tenant = METRIC_PLATFORM_QUOTA_TENANT;
+    p->api.quota_refused_ms = &p->quota_refused_ms;
+    api_set_rates(&p->api, p->config);
+    api_set_meters(&p->api, p->meters);
     p->api.on_auth_failed = auth_failed_note;
     p->api.context = p;
     metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);
@@ -136,7 +139,8 @@ static void make_server(struct platform *p)
                                          .header_count = is_encrypted ? HEADERS : HEADERS - 1,
                                          .admit = route_admit,
                                          .handle = route_handle,
-                                         .refuse = route_refuse};
+                                         .refuse = route_refuse,
+                                         .ended = api_connection_ended};
     const struct http_limits limits = {.connections_max = (uint32_t)c->connections_max,
                                        .head_ms = (uint32_t)c->head_ms,
                                        .body_ms = (uint32_t)c->body_ms,
@@ -218,6 +222,7 @@ enum err platform_create(const struct config *c, struct platform **ret, struct f
     p->config = c;
     p->loop = loop_create();
     p->book = policy_book_create();
+    p->meters = meters_create();
     p->sessions = sessions_create();
     history_init(&p->history);
     list_init(&p->bundle_waits);
@@ -318,6 +323,7 @@ void platform_destroy(struct platform *p)
     key_cache_destroy(p->api.cache);
     hasher_destroy(p->api.hasher);
     key_table_destroy(p->keys);
+    meters_destroy(p->meters);
     history_fini(&p->history);
     sessions_destroy(p->sessions);
     memory_wipe(&p->pepper, sizeof p->pepper);

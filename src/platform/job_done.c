@@ -118,6 +118,7 @@ void job_finish(struct job *j)
         p->keys = j->keys;
         p->api.keys = p->keys;
         key_cache_clear(p->api.cache);
+        api_set_meters(&p->api, p->meters);
         j->keys = NULL;
     }
     if (j->lost_revision > 0) followers_forget(p, j->lost_revision);

@@ -86,6 +86,8 @@ static void put_checks(struct checks *c, struct platform *p)
     if (p->providers.oidc != NULL)
         checks_put(c, METRIC_PLATFORM_CHECK_PROVIDERS, "providers",
                    !providers_trouble(p, providers), providers);
+    checks_put(c, METRIC_PLATFORM_CHECK_QUOTAS, "quotas", quotas_are_well(&p->quota_refused_ms),
+               QUOTAS_TEXT);
     checks_put(c, METRIC_PLATFORM_CHECK_SET, "set", p->set_trouble.text[0] == '\0',
                p->set_trouble.text);
     struct fault f;

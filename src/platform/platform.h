@@ -71,8 +71,10 @@ struct platform {
     struct http_route *routes;
     size_t route_count;
     struct api api;
-    struct console *console; /* NULL: it is switched off */
-    struct forward *forward; /* NULL: no engine is configured */
+    struct meters *meters;             /* what keys and tenants with rates have used */
+    _Atomic uint64_t quota_refused_ms; /* when a request was last refused for a quota */
+    struct console *console;           /* NULL: it is switched off */
+    struct forward *forward;           /* NULL: no engine is configured */
     struct work *work;
     struct retention_thread *retention_thread;
     struct policy_book *book;           /* of the documents in force */

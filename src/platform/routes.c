@@ -11,6 +11,11 @@
 
 #define POLICY_ROLES (ROLE_POLICY_ADMIN | ROLE_ADMIN)
 #define AUDIT_ROLES (ROLE_AUDITOR | ROLE_ADMIN)
+/* Reads only. A change may be what stops a client, and engines may not fall behind. */
+enum {
+    RATES_OF_READS = RATE_BIT(RATE_REQUESTS) | RATE_BIT(RATE_CONNECTIONS),
+    RATES_OF_AUDIT = RATES_OF_READS | RATE_BIT(RATE_AUDIT_QUERIES),
+};
 #define PUBLIC(path, function)                                                                     \
     {                                                                                              \
         .method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""                  \
@@ -28,11 +33,13 @@ static const struct http_route own_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/api/v1/policies",
      .handle = policy_list_handle,
+     .rates = RATES_OF_READS,
      .roles = POLICY_ROLES,
      .parameters = "tenant_id limit cursor"},
     {.method = HTTP_GET,
      .pattern = "/api/v1/policies/{name}",
      .handle = policy_get_handle,
+     .rates = RATES_OF_READS,
      .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
     {.method = HTTP_PUT,
@@ -59,11 +66,13 @@ static const struct http_route own_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/api/v1/policies/{name}/versions",
      .handle = policy_versions_handle,
+     .rates = RATES_OF_READS,
      .roles = POLICY_ROLES,
      .parameters = "tenant_id limit cursor"},
     {.method = HTTP_GET,
      .pattern = "/api/v1/policies/{name}/versions/{n}",
      .handle = policy_version_handle,
+     .rates = RATES_OF_READS,
      .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
     {.method = HTTP_POST,
@@ -77,6 +86,7 @@ static const struct http_route own_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/api/v1/keys",
      .handle = key_list_handle,
+     .rates = RATES_OF_READS,
      .roles = ROLE_ADMIN,
      .parameters = "tenant_id limit cursor"},
     {.method = HTTP_POST,
@@ -84,7 +94,8 @@ static const struct http_route own_routes[] = {
      .handle = key_create_handle,
      .roles = ROLE_ADMIN,
      .parameters = "tenant_id",
-     .members = "actors expires_at name nodes owner reviewers roles tenant tenant_id tenants users",
+     .members =
+         "actors expires_at name nodes owner rates reviewers roles tenant tenant_id tenants users",
      .body = HTTP_BODY_JSON},
     {.method = HTTP_DELETE,
      .pattern = "/api/v1/keys/{id}",
@@ -102,17 +113,20 @@ static const struct http_route own_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/api/v1/audit",
      .handle = audit_query_handle,
+     .rates = RATES_OF_AUDIT,
      .roles = AUDIT_ROLES,
      .parameters =
          "tenant_id actor action decision trace_id kind rule user_id from to limit cursor order exact"},
     {.method = HTTP_GET,
      .pattern = "/api/v1/audit/trace/{id}",
      .handle = audit_trace_handle,
+     .rates = RATES_OF_AUDIT,
      .roles = AUDIT_ROLES,
      .parameters = "tenant_id"},
     {.method = HTTP_GET,
      .pattern = "/api/v1/audit/evidence",
      .handle = evidence_page_handle,
+     .rates = RATES_OF_AUDIT,
      .roles = AUDIT_ROLES,
      .parameters = "part node journal seq end_seq from to"},
     {.method = HTTP_POST,
@@ -137,6 +151,7 @@ static const struct http_route own_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/api/v1/audit/engine-keys",
      .handle = engine_trusted_handle,
+     .rates = RATES_OF_READS,
      .roles = ROLE_ADMIN,
      .parameters = "tenant_id"},
     {.method = HTTP_POST,
@@ -192,6 +207,7 @@ static const struct http_route own_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/api/v1/engines",
      .handle = engine_list_handle,
+     .rates = RATES_OF_READS,
      .roles = ROLE_ADMIN,
      .parameters = "tenant_id limit cursor"},
     {.method = HTTP_GET,
@@ -354,7 +370,7 @@ static bool admit(struct platform *p, struct http_exchange *x)
     if (browser_shows_cookie(x, p->config->public_url)) return session_enter(p, x, x->route->roles);
     if (bearer_shown(p, x)) return bearer_enter(p, x, x->route->roles);
     return !platform_failed(
-        p, x, api_admit(&p->api, x, x->route->roles, world_now_ms(), &p->caller, &f), &f);
+        p, x, api_identify(&p->api, x, x->route->roles, world_now_ms(), &p->caller, &f), &f);
 }
 
 /* A body that is still being sent need not be read if the caller may not send it. A session is looked
@@ -369,7 +385,11 @@ bool route_admit(void *context, struct http_exchange *x)
 void route_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
+    struct fault f;
     if (!admit(p, x)) return;
+    if (p->api.meters != NULL && x->route->rates != 0 &&
+        platform_failed(p, x, api_meter(&p->api, x, &p->caller, &f), &f))
+        return;
     x->route->handle(context, x);
 }
 

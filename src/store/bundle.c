@@ -53,16 +53,31 @@ static enum err put_keys(struct store *s, const struct globs *tenants, struct bu
     return err == ERR_END ? ERR_OK : err;
 }
 
+/* A quotation mark inside a string of JSON has a backslash before it, so this is a member. */
+static enum err has_rates(struct store *s, bool *ret)
+{
+    struct statement *q = database_statement(
+        s->database, "SELECT 1 FROM keys WHERE key LIKE '%\"rates\":{%' LIMIT 1");
+    enum err err = statement_step(q);
+    *ret = err == ERR_OK;
+    statement_reset(q);
+    return err == ERR_END ? ERR_OK : err;
+}
+
 static enum err put_all(struct store *s, const struct globs *tenants, struct buf *out,
                         struct revision *ret_revision, struct fault *f)
 {
     size_t begin = out->size;
     enum err err = set_verify(s, true, f);
     if (err != ERR_OK) return err;
+    bool rates;
+    err = has_rates(s, &rates);
+    if (err != ERR_OK) return store_fault(s, err, f);
     const struct stored_set *t = s->set;
     *ret_revision = t->revision;
     buf_printf(out, "{\"adopted_at_ms\":%llu,\"format\":%d,\"history\":\"%.*s\",\"keys\":[",
-               (unsigned long long)t->adopted_at, LIMIT_BUNDLE_FORMAT, (int)t->history_size,
+               (unsigned long long)t->adopted_at,
+               rates ? LIMIT_BUNDLE_FORMAT : LIMIT_BUNDLE_FORMAT_PLAIN, (int)t->history_size,
                t->history);
     err = put_keys(s, tenants, out);
     buf_printf(out, "],\"log_id\":\"%s\",\"policies\":[", s->log_id);

@@ -424,7 +424,9 @@ const struct limit_windows *bundle_limit_windows(const struct bundle *b)
 static enum err check_format(const struct json *root, struct fault *f)
 {
     const struct json *format = json_get(root, STR("format"));
-    if (format == NULL || json_u64(root, STR("format"), 0) == LIMIT_BUNDLE_FORMAT) return ERR_OK;
+    const uint64_t number = json_u64(root, STR("format"), 0);
+    if (format == NULL || (number >= LIMIT_BUNDLE_FORMAT_PLAIN && number <= LIMIT_BUNDLE_FORMAT))
+        return ERR_OK;
     const struct str shown = str_cut(format->raw, 32);
     return fault_set(
         f, ERR_BAD_VALUE, "/format",

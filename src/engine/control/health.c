@@ -15,7 +15,6 @@ enum {
     LOAD_SHOWN_MS = 10000, /* so that a client that asks now and then sees it */
     HEALTH_BYTES = 16 << 10,
     DISK_DEGRADED_PERCENT = 80,
-    QUOTA_SHOWN_MS = 60000,
 };
 
 /* A total of 0: there is no bound, or it is unknown. */
@@ -95,9 +94,8 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
         checks_put(c, METRIC_ENGINE_CHECK_PUBLISH, "publish",
                    !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
                    publish.text[0] != '\0' ? publish.text : "records wait for the platform");
-    checks_put(c, METRIC_ENGINE_CHECK_QUOTAS, "quotas",
-               atomic_load(&e->quota_refused_ms) + QUOTA_SHOWN_MS < world_now_ms(),
-               "within the last minute a key or a tenant had used its part up, and was refused");
+    checks_put(c, METRIC_ENGINE_CHECK_QUOTAS, "quotas", quotas_are_well(&e->quota_refused_ms),
+               QUOTAS_TEXT);
     char tls[TLS_TROUBLE_TEXT];
     if (keeping && keep.redis_configured)
         checks_put(c, METRIC_ENGINE_CHECK_REDIS, "redis",

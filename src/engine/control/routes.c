@@ -23,7 +23,7 @@ static enum err refuse_token(struct engine_reactor *w, const struct http_exchang
 {
     struct caller caller;
     if (bundle_facts(w->bundle)->revision == 0 || !api_shows_token(x)) return ERR_OK;
-    return api_admit(&w->api, x, ~(uint32_t)ROLE_TOKEN, world_now_ms(), &caller, f);
+    return api_identify(&w->api, x, ~(uint32_t)ROLE_TOKEN, world_now_ms(), &caller, f);
 }
 
 static void route_forward(void *context, struct http_exchange *x)
@@ -43,18 +43,25 @@ static void route_forward(void *context, struct http_exchange *x)
     api_refuse(&w->api, x, &f, (struct str){0});
 }
 
+/* What restricts something, and what people decide, has no rate: an agent cannot use it up for them. */
+enum {
+    RATES_OF_READS = RATE_BIT(RATE_REQUESTS) | RATE_BIT(RATE_CPU) | RATE_BIT(RATE_CONNECTIONS),
+    RATES_OF_RECORDS = RATES_OF_READS | RATE_BIT(RATE_JOURNAL),
+};
+
 #define DECIDES(path, form, role_bits)                                                             \
     {                                                                                              \
         .method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle,  \
         .extra = &form, .parameters = "dry_run explain tenant_id", .roles = role_bits,             \
-        .effect = EFFECT_LOOSEN, .state = STATE_DECIDES, .may_be_shed = true                       \
+        .effect = EFFECT_LOOSEN, .state = STATE_DECIDES, .may_be_shed = true,                      \
+        .rates = RATES_OF_RECORDS                                                                  \
     }
 /* Each item needs the role of its own form. */
 #define DECIDES_SEVERAL(path, function)                                                            \
     {                                                                                              \
         .method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = function,          \
         .parameters = "tenant_id", .roles = ASKS, .effect = EFFECT_LOOSEN, .state = STATE_DECIDES, \
-        .may_be_shed = true                                                                        \
+        .may_be_shed = true, .rates = RATES_OF_RECORDS                                             \
     }
 #define ASKS (ROLE_AGENT | ROLE_APP | ROLE_TOKEN) /* the roles that may have requested a review */
 #define PUBLIC(path, function)                                                                     \
@@ -87,6 +94,7 @@ const struct http_route engine_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/v1/queue/pending",
      .handle = queue_pending_handle,
+     .rates = RATES_OF_READS,
      .effect = EFFECT_READ,
      .state = STATE_LEADER,
      .roles = ASKS | ROLE_REVIEWER,
@@ -94,6 +102,7 @@ const struct http_route engine_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/v1/queue",
      .handle = queue_list_handle,
+     .rates = RATES_OF_READS,
      .effect = EFFECT_READ,
      .state = STATE_LEADER,
      .roles = ASKS | ROLE_REVIEWER,
@@ -101,6 +110,7 @@ const struct http_route engine_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/v1/queue/{id}",
      .handle = queue_get_handle,
+     .rates = RATES_OF_READS,
      .effect = EFFECT_READ,
      .state = STATE_LEADER,
      .roles = ASKS | ROLE_REVIEWER,
@@ -108,6 +118,7 @@ const struct http_route engine_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/v1/queue/{id}/wait",
      .handle = queue_wait_handle,
+     .rates = RATES_OF_READS,
      .effect = EFFECT_READ,
      .state = STATE_LEADER,
      .roles = ASKS | ROLE_REVIEWER,
@@ -143,6 +154,7 @@ const struct http_route engine_routes[] = {
      .pattern = "/v1/queue/{id}/redeem",
      .body = HTTP_BODY_JSON,
      .handle = queue_redeem_handle,
+     .rates = RATES_OF_RECORDS,
      .effect = EFFECT_LOOSEN,
      .state = STATE_LEADER,
      .roles = ASKS,
@@ -188,6 +200,7 @@ const struct http_route engine_routes[] = {
      .body = HTTP_BODY_JSON,
      .members = "acting_for actor audience max_uses scope tenant_id ttl_seconds",
      .handle = token_mint_handle,
+     .rates = RATES_OF_RECORDS,
      .effect = EFFECT_LOOSEN,
      .state = STATE_LEADER,
      .may_be_shed = true,
@@ -196,6 +209,7 @@ const struct http_route engine_routes[] = {
     {.method = HTTP_GET,
      .pattern = "/v1/tokens",
      .handle = token_list_handle,
+     .rates = RATES_OF_READS,
      .effect = EFFECT_READ,
      .state = STATE_LEADER,
      .roles = ROLE_AGENT | ROLE_ADMIN,
@@ -211,6 +225,7 @@ const struct http_route engine_routes[] = {
      .pattern = "/v1/tokens/introspect",
      .body = HTTP_BODY_FORM_OR_JSON,
      .handle = token_introspect_handle,
+     .rates = RATES_OF_READS,
      .effect = EFFECT_READ,
      .state = STATE_LEADER,
      .may_be_shed = true,
@@ -301,7 +316,7 @@ bool route_admit(void *context, struct http_exchange *x)
     const bool is_stranger = api_sight(&w->api, x) == API_STRANGER;
     /* Without time for it, the credential is verified when the body is here. */
     if (is_stranger && !strangers_may_verify(w, x, &begun_ns)) return false;
-    enum err err = api_admit(&w->api, x, roles, now_ms, &caller, &f);
+    enum err err = api_identify(&w->api, x, roles, now_ms, &caller, &f);
     if (is_stranger) strangers_verified(w, begun_ns);
     if (err == ERR_OK) return true;
     refuse(w, x, &f);
@@ -357,12 +372,25 @@ static bool serves_here(struct engine_reactor *w, struct http_exchange *x)
     return course == RELAY_SERVED_HERE;
 }
 
+/* The time counts for the caller that the handler finds, if a rate is set. */
+static void handle(struct engine_reactor *w, struct http_exchange *x)
+{
+    if (w->api.meters == NULL) {
+        x->route->handle(w, x);
+        return;
+    }
+    const uint64_t begun_ns = world_monotonic_ns();
+    w->api.metered = (struct metered){0};
+    x->route->handle(w, x);
+    api_spend(&w->api.metered, RATE_CPU, world_monotonic_ns() - begun_ns);
+}
+
 static void proceed(struct engine_reactor *w, struct http_exchange *x)
 {
     struct fault f;
     if (w->relaying.member != NULL && !serves_here(w, x)) return;
     if (api_accept_assertion(&w->api, x, w->engine->assertions, world_now_ms(), &f))
-        x->route->handle(w, x);
+        handle(w, x);
     else
         refuse(w, x, &f);
 }

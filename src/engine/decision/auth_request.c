@@ -618,7 +618,7 @@ enum err auth_request_settle_tenant(enum auth_request_form form, struct caller *
                                     struct str asked, struct fault *f)
 {
     enum err err = api_settle_tenant(caller, asked, f);
-    if (err == ERR_OK || form != ASK_TOOL) return err;
+    if (err == ERR_OK || err == ERR_QUOTA_TENANT || form != ASK_TOOL) return err;
     check(f->err == err);
     const struct fault plain = *f; /* "tenant_id: …", at /tenant_id */
     const char *what = strchr(plain.text, ':');

@@ -815,6 +815,7 @@ static enum step_result record_here(struct authorization *a)
     if (!engine_reactor_has_room(w)) http_server_hold(w->server, true);
     if (err != ERR_OK) return authorization_fail(a, err);
     operation_barrier(&a->operation, barrier);
+    operation_recorded(&a->operation, one.event.size + one.delta.size);
     return authorization_go(a, (a->holds & HOLD_KEY) != 0 ? AUTH_SYNC : AUTH_ANSWER);
 }
 

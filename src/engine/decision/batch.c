@@ -96,9 +96,12 @@ static bool item_touches_state(struct batch *b)
     struct arena *arena = b->r.a.operation.arena;
     struct fault f;
     const struct arena before = arena_begin_aside(arena, ITEM_BYTES_MAX);
+    struct api *owes = b->caller.owes; /* the item counts when it is decided */
+    b->caller.owes = NULL;
     const bool touches = read_item(b, &f) == ERR_OK && authorization_touches_state(&b->r.a);
     const bool is_unknown = arena->overflow;
     arena_end_aside(arena, &before);
+    b->caller.owes = owes;
     return touches || is_unknown;
 }
 
@@ -202,6 +205,8 @@ void batch_start(struct batch *b)
         batch_refuse(b, &f);
         return;
     }
+    /* the first item was counted at admission */
+    if (b->count > 1) api_spend(&a->operation.caller.metered, RATE_REQUESTS, b->count - 1);
     operation_start(&a->operation, &batch_process, BATCH_CONFIRM_TOKEN);
 }
 

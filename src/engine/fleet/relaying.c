@@ -115,7 +115,7 @@ static struct refused_token look_at_token(struct engine_reactor *w, struct http_
     quiet.on_token_rejected = note_refused;
     quiet.token_is_dead = token_is_dead;
     quiet.context = &r;
-    r.is_accepted = err_status(api_admit(&quiet, x, ~0u, world_now_ms(), &caller, &f)) != 401;
+    r.is_accepted = err_status(api_identify(&quiet, x, ~0u, world_now_ms(), &caller, &f)) != 401;
     return r;
 }
 
@@ -141,7 +141,7 @@ enum relay_course relaying_course(struct engine_reactor *w, struct http_exchange
         }
     } else if (route->state == STATE_DECIDES) {
         return RELAY_SERVED_HERE;
-    } else if (api_admit(&w->api, x, route->roles, world_now_ms(), &caller, f) != ERR_OK) {
+    } else if (api_identify(&w->api, x, route->roles, world_now_ms(), &caller, f) != ERR_OK) {
         return RELAY_REFUSED;
     }
     forward_relay(r->to_leader, x, is_read(route));

@@ -121,7 +121,8 @@ static void engine_reactor_enter(void *context, struct loop *loop)
                                          .context = w,
                                          .admit = route_admit,
                                          .handle = route_handle,
-                                         .refuse = route_refuse};
+                                         .refuse = route_refuse,
+                                         .ended = api_connection_ended};
     struct http_limits limits = {.connections_max =
                                      (uint32_t)(c->connections_max / e->reactor_count + 1),
                                  .head_ms = (uint32_t)c->head_ms,
@@ -150,6 +151,7 @@ static void engine_reactor_enter(void *context, struct loop *loop)
     w->api.quota_key = METRIC_ENGINE_QUOTA_KEY;
     w->api.quota_tenant = METRIC_ENGINE_QUOTA_TENANT;
     w->api.quota_refused_ms = &w->engine->quota_refused_ms;
+    api_set_rates(&w->api, c);
     w->api.on_auth_failed = credential_refused;
     w->api.context = w;
     w->api.assertion_key = &e->assertion_key;
@@ -226,6 +228,7 @@ static void take_bundle(struct engine_reactor *w)
     w->bundle = newest;
     w->api.keys = bundle_keys(newest);
     w->api.served = bundle_served(newest);
+    api_set_meters(&w->api, w->engine->meters);
     shard_hold_limits(w->owner.shard, bundle_limit_windows(newest));
     key_cache_clear(w->api.cache);
     strangers_new_keys(&w->strangers);

@@ -104,11 +104,11 @@ static enum err put(struct offload *o, struct offload_job *job, struct fault *f)
 {
     const unsigned of_tenant = count_of(o, job->tenant, &job->turn);
     if (o->stopping) return fault_plain(f, ERR_DRAINING);
-    if (of_tenant >= LIMIT_OFFLOADED_OF_TENANT)
-        return fault_set(f, ERR_OVERLOADED, "",
-                         "%u explanations, dry runs or large lists of this tenant wait already; "
-                         "ask one after the other",
-                         of_tenant);
+    if (of_tenant >= LIMIT_OFFLOADED_OF_TENANT) {
+        static const struct quota quota = {
+            .name = "long-questions", .most = LIMIT_OFFLOADED_OF_TENANT, .retry_s = 1};
+        return fault_quota(f, ERR_QUOTA_TENANT, &quota);
+    }
     if (o->count >= LIMIT_OFFLOADED)
         return fault_set(f, ERR_OVERLOADED, "",
                          "%u explanations, dry runs or large lists wait already; try again later",

@@ -39,7 +39,7 @@ struct offload_job {
 /* `wake` makes the reactor take its jobs; it is called on the thread. Ends the process if there is no
  * memory or no thread. */
 struct offload *offload_create(void (*wake)(void *context, unsigned reactor), void *context);
-/* ERR_OVERLOADED: a limit is reached, or the thread has stopped; the job was not taken. Any thread. */
+/* ERR_QUOTA_TENANT: the tenant has its most here. ERR_OVERLOADED: the limit of all is reached, or the thread has stopped; the job was not taken. Any thread. */
 enum err offload_put(struct offload *o, struct offload_job *job, struct fault *f);
 /* A job of this reactor that has ended; NULL: none has. Costs no lock if there is none. */
 struct offload_job *offload_take(struct offload *o, unsigned reactor);

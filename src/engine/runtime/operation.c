@@ -325,6 +325,19 @@ void operation_start(struct operation *e, const struct process *p, unsigned step
     take_steps(e);
 }
 
+/* Behind an answer that came in a later turn. The time counts for the caller, if a rate is set. */
+static void continue_steps(struct operation *e)
+{
+    const struct metered metered = e->caller.metered;
+    if (metered.key == NULL && metered.tenant == NULL) {
+        take_steps(e);
+        return;
+    }
+    const uint64_t begun_ns = world_monotonic_ns();
+    take_steps(e);
+    api_spend(&metered, RATE_CPU, world_monotonic_ns() - begun_ns);
+}
+
 /* ---- calls ---- */
 
 static void address(struct operation *e, struct call *c, enum call_kind kind, unsigned to,
@@ -345,6 +358,7 @@ static void address(struct operation *e, struct call *c, enum call_kind kind, un
     c->id = id_make(c->now_ms, &w->api.chance);
     c->arena = arena;
     c->block = c->place = 0;
+    c->recorded_bytes = 0;
     c->shows_revocation = false;
     c->err = ERR_OK;
 }
@@ -360,6 +374,7 @@ static void send(struct engine_reactor *w, struct call *c)
  * operation has looked at state from here on. */
 static void raise_barrier(struct operation *e, const struct call *c)
 {
+    operation_recorded(e, c->recorded_bytes);
     const bool is_own = c->to == e->engine_reactor->index;
     if (engine_reads_copy(e->engine_reactor->engine, c->kind)) return;
     if (e->engine_reactor->commit.log != NULL)
@@ -466,7 +481,10 @@ enum step_result operation_yield(struct operation *e)
 static void do_work(struct offload_job *job)
 {
     struct operation *e = link_owner(job, struct operation, job);
+    const struct metered *m = &e->caller.metered;
+    const uint64_t begun_ns = m->key != NULL || m->tenant != NULL ? world_monotonic_ns() : 0;
     e->work(e);
+    if (begun_ns != 0) api_spend(m, RATE_CPU, world_monotonic_ns() - begun_ns);
 }
 
 enum step_result operation_offload(struct operation *e, void (*work)(struct operation *e),
@@ -588,6 +606,7 @@ static struct operation_wait *wait_create(const struct operation *e, size_t size
     n->calls_away = 0;
     n->gathered = NULL;
     n->gathered_count = 0;
+    n->caller.metered = (struct metered){0};
     n->link = (struct link){0};
     return t;
 }
@@ -705,7 +724,7 @@ bool operation_origin(struct engine_reactor *w, struct call *c)
     check(c == &e->call || e->gathered_left > 0);
     if (c != &e->call && --e->gathered_left > 0) return true;
     e->state = OPERATION_ANSWERED;
-    take_steps(e);
+    continue_steps(e);
     return true;
 }
 

@@ -163,6 +163,12 @@ static inline enum commit_lane operation_lane(const struct operation *e, enum co
 {
     return e->barrier.lane == LANE_LOG ? LANE_LOG : otherwise;
 }
+/* It has written records of so many bytes, which count for its caller. */
+static inline void operation_recorded(const struct operation *e, size_t bytes)
+{
+    const struct metered *m = &e->caller.metered;
+    if (bytes > 0 && (m->key != NULL || m->tenant != NULL)) api_spend(m, RATE_JOURNAL, bytes);
+}
 /* It looks at state without a call: at a suspension. ERR_NO_LEADER: not at this engine. */
 enum err operation_look(struct operation *e);
 /* The one reply; DONE. */

@@ -264,6 +264,8 @@ static enum err step(struct engine_reactor *w, struct call *c)
     uint64_t before = c->block; /* of this call's earlier steps, if one was not enough */
     shard_step(o->shard, c, &o->effects);
     check(most > 0 || o->effects.record_count == 0);
+    for (size_t i = 0; i < o->effects.record_count; i++)
+        c->recorded_bytes += o->effects.records[i].event.size + o->effects.records[i].delta.size;
     uint64_t block = perform(w);
     if (o->effects.reveals_unsynced) block = later(block, o->effects.reveals_block);
     c->block = later(later(before, c->block), block);

@@ -210,7 +210,7 @@ void strangers_handle(struct engine_reactor *w, struct http_exchange *x,
     if (kind == STRANGER_PUBLIC || s->shown_false)
         spend(s, kind, begun_ns);
     else
-        *notes = (struct http_notes){0};
+        notes->until_ms = notes->count = 0;
 }
 
 bool strangers_may_verify(struct engine_reactor *w, const struct http_exchange *x,

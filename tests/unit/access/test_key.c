@@ -130,7 +130,7 @@ static void what_was_written_reads_back_the_same(void **state)
         "\"id\":\"key_01JD000000000000000000000A\",\"mac\":"
         "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\","
         "\"name\":\"bot\",\"nodes\":[\"*\"],\"original_expires_at\":\"2028-01-01T00:00:00.000Z\","
-        "\"owner\":\"ann\",\"pepper_mark\":4294967295,"
+        "\"owner\":\"ann\",\"pepper_mark\":4294967295,\"rates\":{\"requests\":7},"
         "\"replaced_by\":\"key_01JD000000000000000000000B\",\"reviewers\":[],"
         "\"revoked_at\":\"2026-12-01T00:00:00.000Z\","
         "\"roles\":[\"agent\",\"ingest\",\"admin\"],\"tenant\":\"*\",\"tenants\":["

@@ -412,7 +412,7 @@ static void what_is_no_bundle_is_refused(void **state)
 static void a_bundle_of_a_newer_platform_is_refused_with_what_to_do(void **state)
 {
     (void)state;
-    static const char *const formats[] = {"2", "0", "1.5", "\"1\"", "null"};
+    static const char *const formats[] = {"3", "0", "1.5", "\"1\"", "null"};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         char text[128];
         struct buf b = buf_over(text, sizeof text);
@@ -423,6 +423,8 @@ static void a_bundle_of_a_newer_platform_is_refused_with_what_to_do(void **state
         assert_null(none);
         assert_non_null(strstr(f.text, "this engine has to be upgraded"));
     }
+    bundle_destroy(
+        build(STR("{\"format\":2,\"keys\":[],\"policies\":[],\"revision\":1}"), NULL, start_ms));
     bundle_destroy(
         build(STR("{\"format\":1,\"keys\":[],\"policies\":[],\"revision\":1}"), NULL, start_ms));
 }

@@ -88,11 +88,11 @@ static void take_all(struct scene *s, unsigned count)
     assert_null(offload_take(s->offload, 0));
 }
 
-static void assert_refused(struct scene *s, const char *tenant, const char *text)
+static void assert_refused(struct scene *s, const char *tenant, enum err err, const char *text)
 {
     struct test_job *t = job_new(s, tenant);
     struct fault f = {.text = ""};
-    assert_int_equal(offload_put(s->offload, &t->job, &f), ERR_OVERLOADED);
+    assert_int_equal(offload_put(s->offload, &t->job, &f), err);
     if (strstr(f.text, text) == NULL) fail_msg("\"%s\" does not have \"%s\"", f.text, text);
 }
 
@@ -139,7 +139,8 @@ static void a_tenant_may_have_so_many(void **state)
     struct scene *s = *state;
     put_blocking(s, "a");
     for (unsigned i = 1; i < LIMIT_OFFLOADED_OF_TENANT; i++) put(s, "a");
-    assert_refused(s, "a", "8 explanations, dry runs or large lists of this tenant wait already");
+    assert_refused(s, "a", ERR_QUOTA_TENANT,
+                   "this tenant has the most long-questions that it may have at a time here, 8");
     put(s, "b");
     sem_post(&s->go_on);
     take_all(s, LIMIT_OFFLOADED_OF_TENANT + 1);
@@ -156,7 +157,7 @@ static void all_tenants_may_have_so_many(void **state)
         snprintf(tenant, sizeof tenant, "t%u", i);
         put(s, tenant);
     }
-    assert_refused(s, "b", "64 explanations, dry runs or large lists wait already");
+    assert_refused(s, "b", ERR_OVERLOADED, "64 explanations, dry runs or large lists wait already");
     sem_post(&s->go_on);
     take_all(s, LIMIT_OFFLOADED);
 }
