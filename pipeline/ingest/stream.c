@@ -200,10 +200,10 @@ static enum err settle(struct intake *in)
     return err == ERR_OK || in->fault->text[0] != '\0' ? err : failed(in, err);
 }
 
-/* Whether this record is the engine.started that joins the batch's epoch to the stored one. */
+/* Whether this record is the engine.started or leader.changed that joins the batch's epoch to the stored one. */
 static bool joins_epoch(struct intake *in, const struct event *event)
 {
-    if (!str_equal(event->kind, STR("engine.started"))) return false;
+    if (!event_kind_begins_epoch(event->kind)) return false;
     struct str epoch = {0};
     uint64_t seq = 0;
     if (!str_is_absent(event->previous)) {
@@ -222,19 +222,19 @@ static enum err check_epoch(struct intake *in, const struct event *event)
     if (event != NULL && joins_epoch(in, event)) return ERR_OK;
     return fault_set(in->fault, ERR_EPOCH_UNKNOWN, "",
                      "epoch %.*s does not follow the stored one: record %llu must be "
-                     "engine.started with previous "
+                     "engine.started (of a fleet, leader.changed) with previous "
                      "{epoch: \"%.*s\", seq: %llu}",
                      STR_FORMAT(in->batch->epoch), (unsigned long long)in->next_seq,
                      STR_FORMAT(in->epoch), (unsigned long long)in->next_seq - 1);
 }
 
-/* Records that belong to no tenant have the tenant `default`: an engine's start and end, its
- * signing keys, and requests with unknown keys. */
+/* Records that belong to no tenant have the tenant `default`: an engine's start and end, the leaders
+ * of a fleet, signing keys, and requests with unknown keys. */
 static bool is_of_the_engine(const struct event *e)
 {
     return str_equal(e->tenant_id, STR("default")) &&
-           (str_starts(e->kind, STR("engine.")) || str_equal(e->kind, STR("signer.rotated")) ||
-            str_equal(e->kind, STR("auth.failed")));
+           (str_starts(e->kind, STR("engine.")) || str_equal(e->kind, STR("leader.changed")) ||
+            str_equal(e->kind, STR("signer.rotated")) || str_equal(e->kind, STR("auth.failed")));
 }
 
 static enum err line_insert(struct intake *in, uint64_t seq, const struct decoded *d)

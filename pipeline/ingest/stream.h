@@ -15,8 +15,9 @@
  *
  * A new stream begins if its node has room for one (streams.h), else ERR_NODE_FULL.
  *
- * A new epoch (the engine booted) is accepted only if its first record, `engine.started`, names the
- * stored epoch and its last seq as `previous`; else ERR_EPOCH_UNKNOWN.
+ * A new epoch (the engine booted, or another one leads the fleet) is accepted only if its first
+ * record, `engine.started` or `leader.changed`, names the stored epoch and its last seq as `previous`;
+ * else ERR_EPOCH_UNKNOWN.
  *
  * New records need a MAC, which proves that a program with the pepper made them. A stream that began
  * before records had MACs goes on without until the first one (audit_stream.is_authenticated).

@@ -8,6 +8,7 @@
 #include "cli/audit.h"
 #include "cli/evidence.h"
 #include "crypto/base64.h"
+#include "event/event.h"
 #include "evidence/checkpoint.h"
 #include "evidence/verify.h"
 
@@ -298,12 +299,12 @@ static void check_row(struct verify_run *v, const struct evidence_line *l, struc
     }
 }
 
-/* An epoch begins with engine.started, which names the epoch before it. */
+/* An epoch begins with engine.started or leader.changed, which names the epoch before it. */
 static void check_epoch(struct verify_run *v, const struct evidence_line *l, uint64_t seq,
                         const struct evidence_event *e)
 {
     struct str epoch = json_text(l->head, STR("epoch")), before = epoch;
-    bool is_start = str_equal(e->kind, STR("engine.started"));
+    bool is_start = event_kind_begins_epoch(e->kind);
     struct json *previous;
     if (is_start) {
         before = (struct str){0};

@@ -97,12 +97,17 @@ bool event_kind_is_known(struct str kind)
         "key.created",     "key.revoked",      "auth.failed",     "audit.dropped",
         "audit.forgotten", "audit.gap",        "engine.started",  "engine.stopped",
         "engine.adopted",  "engine.trusted",   "signer.rotated",  "session.started",
-        "session.ended",
+        "session.ended",   "leader.changed",
     };
     if (event_kind_is_external(kind)) kind = str_skip(kind, sizeof EVENT_EXTERNAL - 1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (str_equal(kind, str_from(kinds[i]))) return true;
     return false;
+}
+
+bool event_kind_begins_epoch(struct str kind)
+{
+    return str_equal(kind, STR("engine.started")) || str_equal(kind, STR("leader.changed"));
 }
 
 bool event_kind_is_external(struct str kind) { return str_starts(kind, STR(EVENT_EXTERNAL)); }

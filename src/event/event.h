@@ -72,6 +72,8 @@ bool event_is_later(struct str text, struct arena *arena);
 
 /* Whether the schema lists `kind`. */
 bool event_kind_is_known(struct str kind);
+/* Such a record is the first of its epoch, and names the last record before it (`previous`). */
+bool event_kind_begins_epoch(struct str kind);
 /* What another system did: this, and the kind of what writ would have recorded. */
 #define EVENT_EXTERNAL "external."
 bool event_kind_is_external(struct str kind);

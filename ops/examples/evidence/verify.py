@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 OUTCOME = set("action actor decision expires_at input_hash key_id kind mode policy_digest reason request_id review_id rule safe_args safe_tool"
               " tenant_id timestamp trace_id user_id".split())
-ENGINE_STARTED = "engine.started"
+FIRST_OF_EPOCH = ("engine.started", "leader.changed")
 
 
 def sha(*parts):
@@ -216,7 +216,7 @@ class Stream:
         if seq < self.next:
             return self.find("out of order", seq, seq)
         self.fill(seq)
-        started = event.get("kind") == ENGINE_STARTED
+        started = event.get("kind") in FIRST_OF_EPOCH
         before = (event.get("previous") or {}).get("epoch") if started and isinstance(event.get("previous"), dict) else line["epoch"]
         if self.epoch and self.epoch[0] == seq - 1 and before not in (None, self.epoch[1]):
             self.find("altered column epoch", seq - started, seq - started)
