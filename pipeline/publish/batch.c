@@ -4,25 +4,23 @@
 #include "evidence/merkle.h"
 #include "pipeline/publish/publish.h"
 
-void batch_filler_init(struct batch_filler *b, struct journal *j)
+void batch_filler_init(struct batch_filler *b, struct record_source *source)
 {
-    *b = (struct batch_filler){.journal = j};
+    *b = (struct batch_filler){.source = source};
     /* Grows to the size that the load needs and stays: no allocation per batch or record. */
     buf_init(&b->lines, 64 << 10, PUBLISH_BATCH_BYTES + LIMIT_RECORD_BYTES);
     buf_init(&b->leaves, 4 << 10, PUBLISH_BATCH_RECORDS * sizeof(struct sha256));
     b->hasher = hasher_create();
 }
 
-static void cursor_drop(struct batch_filler *b)
+static void lose_place(struct batch_filler *b)
 {
-    journal_cursor_close(b->cursor);
-    b->cursor = NULL;
+    b->at = 0;
     b->has_held = false;
 }
 
 void batch_filler_fini(struct batch_filler *b)
 {
-    if (b->cursor != NULL) cursor_drop(b);
     buf_fini(&b->lines);
     buf_fini(&b->leaves);
     hasher_destroy(b->hasher);
@@ -30,25 +28,21 @@ void batch_filler_fini(struct batch_filler *b)
 
 static enum err go_to(struct batch_filler *b, uint64_t seq, struct fault *f)
 {
-    if (b->cursor != NULL && b->at == seq) return ERR_OK;
-    if (b->cursor != NULL) cursor_drop(b);
-    enum err e = journal_cursor_open(b->journal, seq, &b->cursor, f);
-    if (e != ERR_OK) {
-        b->cursor = NULL;
-        return e;
-    }
-    b->at = seq;
-    return ERR_OK;
+    if (b->at == seq) return ERR_OK;
+    lose_place(b);
+    enum err e = b->source->go(b->source->state, seq, f);
+    if (e == ERR_OK) b->at = seq;
+    return e;
 }
 
 /* Holds the record at b->at: it is read once and stays until it is taken. */
 static enum err look(struct batch_filler *b, struct fault *f)
 {
     if (b->has_held) return ERR_OK;
-    enum err e = journal_cursor_next(b->cursor, &b->held, f);
+    enum err e = b->source->next(b->source->state, &b->held, f);
     if (e != ERR_OK) return e;
     if (b->held.seq != b->at)
-        return fault_set(f, ERR_CORRUPT, "", "the journal returned record %llu instead of %llu",
+        return fault_set(f, ERR_CORRUPT, "", "record %llu was read instead of %llu",
                          (unsigned long long)b->held.seq, (unsigned long long)b->at);
     b->has_held = true;
     return ERR_OK;
@@ -86,7 +80,7 @@ enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, ui
     struct batch batch = {.first_seq = first};
     while ((e = look(b, f)) == ERR_OK && fits(b, &batch, bytes_max, records_max)) take(b, &batch);
     if (e != ERR_OK && e != ERR_END) {
-        cursor_drop(b);
+        lose_place(b);
         /* The records before the damage are valid: they are sent, and the next call meets the
          * damage. */
         if (batch.count == 0) return e;
@@ -97,18 +91,4 @@ enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, ui
     batch.leaves = (const struct sha256 *)(const void *)b->leaves.bytes;
     *ret = batch;
     return ERR_OK;
-}
-
-enum err journal_epoch_check(struct journal *j, uint64_t seq, const char epoch[JOURNAL_EPOCH_TEXT],
-                             bool *ret_same, struct fault *f)
-{
-    struct journal_cursor *cursor;
-    enum err e = journal_cursor_open(j, seq, &cursor, f);
-    if (e != ERR_OK) return e;
-    struct journal_record record;
-    e = journal_cursor_next(cursor, &record, f);
-    if (e == ERR_OK)
-        *ret_same = record.seq == seq && memcmp(record.epoch, epoch, JOURNAL_EPOCH_TEXT) == 0;
-    journal_cursor_close(cursor);
-    return e;
 }

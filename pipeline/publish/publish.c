@@ -25,6 +25,7 @@
 #include "base/world.h"
 #include "metrics/metrics.h"
 #include "pipeline/publish/batch.h"
+#include "pipeline/publish/record_source.h"
 
 enum {
     BATCH_BYTES_LEAST = 64 << 10,
@@ -43,7 +44,7 @@ static const struct backoff retries = {.first_ms = 50, .most_ms = 5000};
 
 struct publisher {
     /* Set before the thread starts. */
-    struct journal *journal;
+    struct record_source source;
     struct transport *transport;
     struct metrics_sheet *sheet;
     char node[LIMIT_ID_CHARACTERS + 1];
@@ -54,10 +55,10 @@ struct publisher {
     /* The thread's own. */
     struct batch_filler filler;
     struct positions positions;
-    /* the last epoch from the platform that our journal has at that record */
+    /* the last epoch from the platform that our source has at that record */
     char compared[EPOCH_TEXT];
     bool must_find;
-    bool tree_is_compared; /* with this journal */
+    bool tree_is_compared; /* with this source */
     /* The last batch was not taken, or not even filled. Then an answer with positions does not end
      * the failure. */
     bool send_fails;
@@ -86,6 +87,9 @@ struct publisher {
 };
 
 static bool is_relayed(const struct publisher *p) { return p->transport->settle != NULL; }
+
+/* The newest record that may be published. */
+static uint64_t newest(const struct publisher *p) { return p->source.end(p->source.state); }
 
 static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
 
@@ -117,8 +121,7 @@ static void listen_for(struct publisher *p, uint64_t ms)
 {
     atomic_store(&p->listening, 1);
     uint32_t rings = atomic_load(&p->rings);
-    if (journal_durable_seq(p->journal) < p->positions.next && !is_stopping(p))
-        futex_sleep(&p->rings, rings, ms);
+    if (newest(p) < p->positions.next && !is_stopping(p)) futex_sleep(&p->rings, rings, ms);
     atomic_store(&p->listening, 0);
 }
 
@@ -156,15 +159,15 @@ bool publish_state_is_behind(enum publish_state s)
 
 static uint64_t lag_of(const struct publisher *p, uint64_t confirmed)
 {
-    uint64_t durable = journal_durable_seq(p->journal);
+    uint64_t durable = newest(p);
     return durable > confirmed ? durable - confirmed : 0;
 }
 
 static void set_gauges(struct publisher *p)
 {
-    metric_set(p->sheet, METRIC_PUBLISH_CONFIRMED_SEQ, p->positions.confirmed);
-    metric_set(p->sheet, METRIC_PUBLISH_LAG, lag_of(p, p->positions.confirmed));
-    if (!is_relayed(p)) return;
+    metric_set(p->sheet, p->source.confirmed_gauge, p->positions.confirmed);
+    metric_set(p->sheet, p->source.lag_gauge, lag_of(p, p->positions.confirmed));
+    if (!is_relayed(p) || !p->source.is_journal) return;
     uint64_t delivered = p->relay.delivered == 0 ? p->positions.confirmed : p->relay.delivered - 1;
     metric_set(p->sheet, METRIC_PUBLISH_DELIVERED_SEQ, delivered);
     metric_set(p->sheet, METRIC_PUBLISH_DELIVERY_LAG, lag_of(p, delivered));
@@ -201,7 +204,7 @@ void publish_status(const struct publisher *p, struct publish_status *ret)
                 "this topic (kafka.brokers, kafka.topic there). The records wait in the journal",
                 (unsigned long long)ret->confirmed_seq, (unsigned long long)(standing_ms / 1000));
     }
-    ret->durable_seq = journal_durable_seq(p->journal);
+    ret->durable_seq = newest(p);
     ret->lag_records = lag_of(p, ret->confirmed_seq);
 }
 
@@ -223,7 +226,7 @@ static void in_step(struct publisher *p)
     }
     pthread_mutex_unlock(&p->lock);
 
-    journal_confirm(p->journal, p->positions.confirmed);
+    p->source.confirm(p->source.state, p->positions.confirmed);
     set_gauges(p);
     bool waits = is_relayed(p) && p->positions.confirmed + 1 < p->positions.next;
     p->poll_due_ms = monotonic_ms() + (waits ? PUBLISH_RELAY_POLL_MS : p->poll_ms);
@@ -284,12 +287,12 @@ static void told_nonsense(struct publisher *p, const char *what)
 
 static void is_ahead(struct publisher *p, uint64_t theirs)
 {
-    char text[320];
+    char text[512];
     snprintf(
         text, sizeof text,
-        "the platform has records up to %llu, this journal ends at %llu: its disk went back in time, or another engine has "
-        "this node's name. Nothing is published; start this engine again with a node name of its own, on the same data directory",
-        (unsigned long long)theirs, (unsigned long long)journal_durable_seq(p->journal));
+        "the platform has records of %s up to %llu, and here they end at %llu: the disk went back in "
+        "time, or another history has this name. Nothing is published; %s",
+        p->node, (unsigned long long)theirs, (unsigned long long)newest(p), p->source.advice);
     alarm_raise(p, PUBLISH_AHEAD, text);
 }
 
@@ -386,24 +389,24 @@ static void watch_progress(struct publisher *p, uint64_t confirmed_before)
 }
 
 /* False, with the alarm raised: the record before the platform's next one differs from ours there.
- * A record that the journal does not have any more cannot be compared. */
+ * A record that is not kept any more cannot be compared. */
 static bool history_is_ours(struct publisher *p, const struct stream_report *r)
 {
     if (!r->known || r->next_seq <= 1) return true;
     bool same = false;
     struct fault f = {0};
-    enum err e = journal_epoch_check(p->journal, r->next_seq - 1, r->epoch, &same, &f);
+    enum err e = p->source.epoch_is(p->source.state, r->next_seq - 1, r->epoch, &same, &f);
     if (e == ERR_NOT_FOUND || e == ERR_END || (e == ERR_OK && same)) return true;
     if (e != ERR_OK) {
         alarm_raise(p, PUBLISH_BROKEN, f.text);
         return false;
     }
-    char text[320];
+    char text[512];
     snprintf(
         text, sizeof text,
-        "the platform's record %llu of this node is of epoch %.16s, this journal's is not: two histories under "
-        "one node name. Nothing is published; start this engine again with a node name of its own, on the same data directory",
-        (unsigned long long)(r->next_seq - 1), r->epoch);
+        "the platform's record %llu of %s is of epoch %.16s, and here it is not: two histories under "
+        "one name. Nothing is published; %s",
+        (unsigned long long)(r->next_seq - 1), p->node, r->epoch, p->source.advice);
     alarm_raise(p, PUBLISH_DIVERGED, text);
     return false;
 }
@@ -414,7 +417,7 @@ static bool history_is_ours(struct publisher *p, const struct stream_report *r)
 static bool is_no_news(const struct publisher *p, const struct stream_report *r)
 {
     return memcmp(r->epoch, p->compared, EPOCH_TEXT) == 0 &&
-           memcmp(r->epoch, journal_epoch(p->journal), EPOCH_TEXT) == 0 &&
+           memcmp(r->epoch, p->source.epoch(p->source.state), EPOCH_TEXT) == 0 &&
            r->next_seq - 1 >= p->positions.confirmed;
 }
 
@@ -428,7 +431,7 @@ static void find(struct publisher *p)
         return;
     }
     struct positions moved = p->positions;
-    uint64_t end = journal_durable_seq(p->journal), before = moved.confirmed;
+    uint64_t end = newest(p), before = moved.confirmed;
     enum position_news news =
         is_relayed(p) ? positions_relayed(&moved, &r, end) : positions_found(&moved, &r, end);
     bool good = news != POSITION_AHEAD && news != POSITION_NONSENSE;
@@ -456,15 +459,14 @@ static void accepted(struct publisher *p, const struct batch *b, const struct se
             (unsigned long long)a->clashes, (unsigned long long)b->first_seq,
             (unsigned long long)(b->first_seq + b->count - 1));
     }
-    enum position_news news = positions_accepted(&p->positions, b->first_seq, b->count, a->next_seq,
-                                                 journal_durable_seq(p->journal));
+    enum position_news news =
+        positions_accepted(&p->positions, b->first_seq, b->count, a->next_seq, newest(p));
     if (news_are_good(p, news, a->next_seq - 1, "answer")) in_step(p);
 }
 
 static void gap_told(struct publisher *p, const struct batch *b, const struct send_answer *a)
 {
-    enum position_news news =
-        positions_gap(&p->positions, b->first_seq, a->want_from, journal_durable_seq(p->journal));
+    enum position_news news = positions_gap(&p->positions, b->first_seq, a->want_from, newest(p));
     if (news_are_good(p, news, a->want_from - 1, "gap")) in_step(p);
 }
 
@@ -518,7 +520,7 @@ static void settle(struct publisher *p, uint64_t ms)
     enum err e = p->transport->settle(p->transport->state, (uint32_t)ms, &p->relay, &f);
     set_gauges(p);
     pthread_mutex_lock(&p->lock);
-    if (p->relay.delivered > before || p->relay.delivered > journal_durable_seq(p->journal))
+    if (p->relay.delivered > before || p->relay.delivered > newest(p))
         p->delivered_ms = monotonic_ms();
     p->status.delivered_seq = p->relay.delivered == 0 ? 0 : p->relay.delivered - 1;
     snprintf(p->relay_trouble, sizeof p->relay_trouble, "%s",
@@ -551,11 +553,10 @@ static void send_batch(struct publisher *p, const struct batch *b)
     }
 }
 
-/* The journal does not have the records that the platform requests, and their content is lost here.
+/* The source does not have the records that the platform requests, and their content is lost here.
  * A person must decide. */
 static void nothing_to_fill_with(struct publisher *p)
 {
-    struct journal_totals kept;
     struct batch oldest;
     struct fault f;
     char text[sizeof p->status.text];
@@ -566,8 +567,8 @@ static void nothing_to_fill_with(struct publisher *p)
         "the platform wants records from seq %llu on, and they are no longer kept here: its database is a new one, "
         "or from a backup that is older than journal.keep. Restore a newer one",
         (unsigned long long)wanted);
-    journal_totals(p->journal, &kept);
-    if (batch_fill(&p->filler, kept.oldest_seq, BATCH_BYTES_LEAST, 1, &oldest, &f) == ERR_OK)
+    if (batch_fill(&p->filler, p->source.oldest(p->source.state), BATCH_BYTES_LEAST, 1, &oldest,
+                   &f) == ERR_OK)
         buf_printf(
             &t,
             ", or accept the loss: writ audit accept-gap --node %s --from-seq %llu --next-seq %llu --epoch %.*s",
@@ -593,9 +594,9 @@ static void cannot_fill(struct publisher *p, enum err e, const struct fault *f)
 
 /* ---- the tree ---- */
 
-/* Whether the journal's record before the tree's next one may be the tree's last one. A record that
- * is not kept any more cannot be compared. One that the journal never had belongs to a journal that
- * was replaced by an older copy. */
+/* Whether the record before the tree's next one may be the tree's last one. A record that is not kept
+ * any more cannot be compared. One that the journal never had belongs to a journal that was replaced
+ * by an older copy. */
 static bool tree_is_of_this_journal(const struct publisher *p)
 {
     struct str epoch = stream_tree_epoch(p->tree);
@@ -603,45 +604,59 @@ static bool tree_is_of_this_journal(const struct publisher *p)
     bool same = false;
     if (str_is_absent(epoch)) return true;
     uint64_t last = stream_tree_next(p->tree) - 1;
-    if (last > journal_durable_seq(p->journal)) return false;
-    enum err e = journal_epoch_check(p->journal, last, epoch.bytes, &same, &ignored);
+    if (last > newest(p)) return false;
+    enum err e = p->source.epoch_is(p->source.state, last, epoch.bytes, &same, &ignored);
     return e == ERR_NOT_FOUND || (e == ERR_OK && same);
 }
 
 /* Appends the records between the tree and the next one to be sent: a crash left the tree's file
- * behind. False: the journal does not have them. */
-static bool tree_read_up(struct publisher *p)
+ * behind, or another engine led before. ERR_END: one is not here yet. Other errors: it is not kept. */
+static enum err tree_read_up(struct publisher *p)
 {
     for (uint64_t next; (next = stream_tree_next(p->tree)) < p->positions.next;) {
         uint64_t missing = p->positions.next - next;
         struct batch b;
         struct fault ignored;
-        if (batch_fill(&p->filler, next, PUBLISH_BATCH_BYTES,
-                       missing < PUBLISH_BATCH_RECORDS ? missing : PUBLISH_BATCH_RECORDS, &b,
-                       &ignored) != ERR_OK)
-            return false;
+        enum err err = batch_fill(&p->filler, next, PUBLISH_BATCH_BYTES,
+                                  missing < PUBLISH_BATCH_RECORDS ? missing : PUBLISH_BATCH_RECORDS,
+                                  &b, &ignored);
+        if (err != ERR_OK) return err;
         stream_tree_append(p->tree, str_of(b.epoch, JOURNAL_EPOCH_TEXT), b.first_seq, b.leaves,
                            b.count);
     }
-    return true;
+    return ERR_OK;
 }
 
-/* Ready for records from p->positions.next on. */
-static void tree_prepare(struct publisher *p)
+/* A source that keeps the tree itself: it goes on from there, over all engines that publish it. */
+static void tree_take_from_source(struct publisher *p)
 {
-    if (p->tree == NULL) return;
+    uint64_t next;
+    struct frontier frontier;
+    if (p->source.tree == NULL || stream_tree_next(p->tree) > 0) return;
+    p->source.tree(p->source.state, p->positions.next, &next, &frontier);
+    stream_tree_resume(p->tree, next, &frontier);
+    p->tree_is_compared = true;
+}
+
+/* Ready for records from p->positions.next on. False: a record that the tree needs is not here yet. */
+static bool tree_prepare(struct publisher *p)
+{
+    if (p->tree == NULL) return true;
+    tree_take_from_source(p);
     bool has_tree = stream_tree_next(p->tree) > 0;
     bool fits = has_tree && (p->tree_is_compared || tree_is_of_this_journal(p));
     p->tree_is_compared = true;
-    if (fits && tree_read_up(p)) return;
+    enum err err = fits ? tree_read_up(p) : ERR_NOT_FOUND;
+    if (err == ERR_OK || err == ERR_END) return err == ERR_OK;
     if (has_tree)
         log_text(
             LOG_WARNING, "evidence_tree",
-            "the tree of this stream cannot go on from record %llu: the journal does not have what "
-            "follows. A new tree begins at record %llu",
+            "the tree of this stream cannot go on from record %llu: what follows is not kept. A "
+            "new tree begins at record %llu",
             (unsigned long long)stream_tree_next(p->tree) - 1,
             (unsigned long long)p->positions.next);
     stream_tree_begin(p->tree, p->positions.next);
+    return true;
 }
 
 /* A batch of records that were sent before has no checkpoint, unless it ends where the tree ends. */
@@ -660,9 +675,9 @@ static void fill_and_send(struct publisher *p)
     struct batch b;
     struct fault f = {0};
     set_gauges(p);
-    tree_prepare(p);
-    enum err e =
-        batch_fill(&p->filler, p->positions.next, p->batch_bytes, PUBLISH_BATCH_RECORDS, &b, &f);
+    enum err e = tree_prepare(p) ? batch_fill(&p->filler, p->positions.next, p->batch_bytes,
+                                              PUBLISH_BATCH_RECORDS, &b, &f)
+                                 : ERR_END;
     if (e == ERR_OK) {
         tree_cover(p, &b);
         send_batch(p, &b);
@@ -675,13 +690,13 @@ static void fill_and_send(struct publisher *p)
 
 static bool all_confirmed(struct publisher *p)
 {
-    return p->positions.next != 0 && p->positions.confirmed >= journal_durable_seq(p->journal);
+    return p->positions.next != 0 && p->positions.confirmed >= newest(p);
 }
 
 /* All records are where a stop may leave them: confirmed, or safe in the relay. */
 static bool all_safe(struct publisher *p)
 {
-    uint64_t durable = journal_durable_seq(p->journal);
+    uint64_t durable = newest(p);
     return all_confirmed(p) ||
            (is_relayed(p) && p->positions.next > durable && p->relay.delivered > durable);
 }
@@ -703,7 +718,7 @@ static void step(struct publisher *p)
         return;
     }
     if (is_relayed(p)) settle(p, 0);
-    uint64_t durable = journal_durable_seq(p->journal);
+    uint64_t durable = newest(p);
     if (durable < p->positions.next) {
         set_gauges(p);
         uint64_t left = p->poll_due_ms - now;
@@ -711,7 +726,7 @@ static void step(struct publisher *p)
             settle(p, left < SETTLE_MS ? left : SETTLE_MS);
         else
             listen_for(p, left);
-        durable = journal_durable_seq(p->journal);
+        durable = newest(p);
         if (durable < p->positions.next) return;
     }
     /* A few records wait for more; a backlog does not. */
@@ -748,12 +763,17 @@ enum err publish_start(const struct publish_options *options, struct publisher *
         enum err e = publish_connect(options, &transport, f);
         if (e != ERR_OK) {
             stream_tree_close(options->tree);
+            if (options->source != NULL) {
+                struct record_source source = *options->source;
+                source.destroy(&source);
+            }
             return e;
         }
     }
     struct publisher *p = aligned_alloc(64, (sizeof(struct publisher) + 63) / 64 * 64);
     check(p != NULL); /* only at boot */
-    *p = (struct publisher){.journal = options->journal,
+    *p = (struct publisher){.source = options->source != NULL ? *options->source
+                                                              : journal_source(options->journal),
                             .transport = transport,
                             .tree = options->tree,
                             .poll_ms = options->poll_ms > 0 ? options->poll_ms : PUBLISH_POLL_MS,
@@ -765,7 +785,7 @@ enum err publish_start(const struct publish_options *options, struct publisher *
                             .delivered_ms = monotonic_ms(),
                             .closer_ms = monotonic_ms()};
     snprintf(p->node, sizeof p->node, "%s", options->node);
-    batch_filler_init(&p->filler, options->journal);
+    batch_filler_init(&p->filler, &p->source);
     pthread_mutex_init(&p->lock, NULL);
     thread_start(&p->thread, "publisher", run, p);
     *ret = p;
@@ -799,6 +819,7 @@ bool publish_stop(struct publisher *p, uint32_t drain_ms)
     pthread_join(p->thread, NULL);
     bool all = all_safe(p);
     batch_filler_fini(&p->filler);
+    p->source.destroy(&p->source);
     stream_tree_close(p->tree);
     p->transport->destroy(p->transport);
     pthread_mutex_destroy(&p->lock);

@@ -1,6 +1,7 @@
 /* publish.h - sends the engine's records to the platform, in order, continuously.
  *
- * One thread reads the journal up to its durable seq and sends batches, over HTTP or by Kafka. No
+ * One thread reads the journal up to its durable seq, or the log of the fleet that this engine leads
+ * up to its committed seq (record_source.h), and sends batches, over HTTP or by Kafka. No
  * other part of the engine waits for the answers of the platform or the brokers. An unreachable
  * platform causes a lag, but never affects a decision.
  *
@@ -34,8 +35,9 @@
 #include "pipeline/topic/topic.h"
 
 struct publisher;
-struct transport;   /* publish/transport.h */
-struct stream_tree; /* publish/stream_tree.h */
+struct record_source; /* publish/record_source.h */
+struct transport;     /* publish/transport.h */
+struct stream_tree;   /* publish/stream_tree.h */
 
 /* Measured over loopback with records of 1.2 KiB: a batch costs about 80 µs besides its bytes. A
  * delay of 20 ms makes that 0.07 µs a record at 60,000 a second. More than 1,000 records save
@@ -61,9 +63,12 @@ struct publish_kafka { /* texts are copied */
 
 struct publish_options {
     struct journal *journal; /* borrowed until publish_stop() */
-    const char *node;        /* this engine's name; copied */
-    const char *url;         /* the platform, http://host:port, https://… or unix:/path; copied */
-    struct tls *tls;         /* for https://; outlives the publisher */
+    /* Not NULL: the records come from here, and `journal` is not used. Copied, and destroyed at the
+     * end. */
+    const struct record_source *source;
+    const char *node; /* this engine's name; copied */
+    const char *url;  /* the platform, http://host:port, https://… or unix:/path; copied */
+    struct tls *tls;  /* for https://; outlives the publisher */
     /* The platform's API key. It is read again after a failure, so a key can rotate; copied. */
     const char *key_file;
     struct sha256 record_key; /* of this engine's stream (evidence/run_mac.h) */

@@ -30,6 +30,7 @@ enum {
 
 struct stream_tree {
     char path[PATH_MAX], fresh_path[PATH_MAX];
+    bool has_file;
     struct str node, journal;
     struct ed25519 *key;
     struct hasher *hasher;
@@ -71,7 +72,7 @@ static void save(struct stream_tree *t)
 {
     char bytes[STATE_BYTES_MAX], hex[SHA256_HEX];
     struct buf b = buf_over(bytes, sizeof bytes);
-    if (t->base == 0 || t->leaves.size == 0 || t->is_saved) return;
+    if (!t->has_file || t->base == 0 || t->leaves.size == 0 || t->is_saved) return;
     buf_printf(&b, STATE_MARK "\n%.*s\n%.*s\n%llu\n", STR_FORMAT(t->node), RUN_EPOCH_BYTES,
                t->epoch, (unsigned long long)t->base);
     put_frontier(&t->leaves, &b);
@@ -126,8 +127,8 @@ static void load(struct stream_tree *t)
 
 /* ---- the tree ---- */
 
-enum err stream_tree_open(const char *data, const char *node, struct stream_tree **ret,
-                          struct fault *f)
+enum err stream_tree_open_unsaved(const char *data, const char *node, struct stream_tree **ret,
+                                  struct fault *f)
 {
     struct stream_tree *t = calloc(1, sizeof *t);
     check(t != NULL); /* only at boot */
@@ -144,8 +145,17 @@ enum err stream_tree_open(const char *data, const char *node, struct stream_tree
     buf_init(&t->origin, 256, ORIGIN_BYTES_MAX);
     struct buf *const texts[] = {&t->text, &t->note, &t->note_digits, &t->frontier_digits};
     for (size_t i = 0; i < 4; i++) buf_init(texts[i], 1 << 10, NOTE_TEXT_MAX);
-    load(t);
     *ret = t;
+    return ERR_OK;
+}
+
+enum err stream_tree_open(const char *data, const char *node, struct stream_tree **ret,
+                          struct fault *f)
+{
+    enum err err = stream_tree_open_unsaved(data, node, ret, f);
+    if (err != ERR_OK) return err;
+    (*ret)->has_file = true;
+    load(*ret);
     return ERR_OK;
 }
 
@@ -174,6 +184,14 @@ void stream_tree_begin(struct stream_tree *t, uint64_t base)
     t->leaves = t->before = (struct frontier){0};
     t->is_saved = false;
     t->saved_ms = 0; /* with the first append */
+}
+
+void stream_tree_resume(struct stream_tree *t, uint64_t next, const struct frontier *frontier)
+{
+    check(next > frontier->size);
+    t->base = next - frontier->size;
+    t->from_seq = next;
+    t->leaves = t->before = *frontier;
 }
 
 struct str stream_tree_epoch(const struct stream_tree *t)

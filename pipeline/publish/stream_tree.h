@@ -15,6 +15,7 @@
 #define PUBLISH_STREAM_TREE_H
 
 #include "base/fault.h"
+#include "evidence/merkle.h"
 #include "evidence/run_mac.h"
 
 struct stream_tree;
@@ -23,11 +24,17 @@ struct stream_tree;
  * state is logged. The errors of signing_key_open(). */
 enum err stream_tree_open(const char *data, const char *node, struct stream_tree **ret,
                           struct fault *f);
+/* The same key, and no file: the tree of another stream, whose state is kept elsewhere. There is none
+ * before stream_tree_resume(). */
+enum err stream_tree_open_unsaved(const char *data, const char *node, struct stream_tree **ret,
+                                  struct fault *f);
 void stream_tree_close(struct stream_tree *t); /* saves; NULL is permitted */
 
 /* The record that comes next; 0: there is no tree. */
 uint64_t stream_tree_next(const struct stream_tree *t);
 void stream_tree_begin(struct stream_tree *t, uint64_t base);
+/* Goes on with the record `next`; `frontier` is of all before it. */
+void stream_tree_resume(struct stream_tree *t, uint64_t next, const struct frontier *frontier);
 
 /* The epoch of its last record, RUN_EPOCH_BYTES; absent: it has none. */
 struct str stream_tree_epoch(const struct stream_tree *t);

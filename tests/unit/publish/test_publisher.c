@@ -138,7 +138,7 @@ static void a_platform_that_has_more_than_the_journal_raises_an_alarm_and_gets_n
     struct publish_status s = wait_for_state(r, PUBLISH_AHEAD);
     assert_true(publish_state_is_alarm(s.state));
     assert_non_null(strstr(s.text, "went back in time"));
-    assert_non_null(strstr(s.text, "another engine has this node's name"));
+    assert_non_null(strstr(s.text, "another history has this name"));
     assert_int_equal(r->platform->sends, 0);
     assert_false(rig_unpublish(r, 0));
 }
