@@ -155,9 +155,10 @@ enum err statelog_open(const struct statelog_options *options, struct statelog *
         topic_login_init(&l->clients[i].login, &options->access, &l->clients[i]);
     }
     l->topic = l->clients[0].login.access.topic;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && err == ERR_OK; i++)
+    const size_t first = options->reads_only ? STATELOG_READER : 0;
+    for (size_t i = first; i < sizeof kinds / sizeof *kinds && err == ERR_OK; i++)
         err = client_open(l, i, f);
-    if (err == ERR_OK) err = statelog_check(l, f);
+    if (err == ERR_OK && !options->reads_only) err = statelog_check(l, f);
     if (err == ERR_NOT_FOUND && options->make) {
         err = statelog_make(l, f);
         if (err == ERR_OK) err = statelog_check(l, f);
@@ -166,7 +167,7 @@ enum err statelog_open(const struct statelog_options *options, struct statelog *
         statelog_close(l);
         return err == ERR_NOT_FOUND ? ERR_BAD_VALUE : err;
     }
-    statelog_watch_start(l);
+    if (!options->reads_only) statelog_watch_start(l);
     *ret = l;
     return ERR_OK;
 }
@@ -272,6 +273,7 @@ bool statelog_append(struct statelog *l, enum statelog_kind kind, struct str byt
 bool statelog_result(struct statelog *l, enum statelog_kind *ret_kind, bool *ret_good)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (l->clients[i].client == NULL) continue;
         rd_kafka_poll(l->clients[i].client, 0);
         topic_login_again(&l->clients[i].login, l->clients[i].client);
     }

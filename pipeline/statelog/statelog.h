@@ -32,6 +32,8 @@ struct statelog_options {
     struct topic_access access; /* its topic is the log's; copied */
     bool single_broker;         /* accepts one replica */
     bool make;                  /* makes the topic if it is missing */
+    /* A second reader: nothing is checked, watched or appended. */
+    bool reads_only;
 };
 
 /* Connects and checks the topic. ERR_BAD_VALUE: an option, the topic or a broker is not as it has to

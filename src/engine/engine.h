@@ -130,6 +130,7 @@ struct engine {
     struct journal *journal;
     /* NULL: no platform, or not running now; guarded by followers_lock */
     struct publisher *publisher;
+    struct publisher *fleet_publisher; /* the same, of the fleet that this engine leads */
     pthread_mutex_t followers_lock;
     struct feed *feed;
     struct fleet_member *member; /* NULL: its state is its own (no option `fleet`) */

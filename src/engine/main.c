@@ -33,7 +33,9 @@
 #include "engine/runtime/signing.h"
 #include "engine/control/takeover.h"
 #include "engine/control/recovery.h"
+#include "engine/fleet/fleet_trail.h"
 #include "pipeline/publish/stream_tree.h"
+#include "pipeline/publish/transport.h"
 #include "evidence/run_mac.h"
 #include "http/listen.h"
 
@@ -42,6 +44,7 @@ enum {
     DRAIN_LOOK_MS = 20,      /* how often draining reactors are checked */
     DRAIN_MS = 15000,        /* the longest time for requests in progress */
     PUBLISH_DRAIN_MS = 5000, /* the journal keeps the rest */
+    FLEET_DRAIN_MS = 2000,   /* the fleet's log has the rest */
     STATE_DRAIN_MS = 10000,  /* the journal has what snapshot and Redis lack then */
     LEAVE_MS = 3000,         /* else revocations wait for the lease of this engine */
     SPANS_DRAIN_MS = 1000,   /* unsent spans are lost then */
@@ -62,7 +65,8 @@ struct boot { /* state of the main thread only */
     struct loop_timer housekeeping, linger;
     struct loop_wakeup lost; /* woken when Redis belongs to another engine */
     struct recovery recovery;
-    struct transport *transport; /* to the platform; the publisher owns it once that runs */
+    struct transport *transport;       /* to the platform; the publisher owns it once that runs */
+    struct transport *fleet_transport; /* the same, for the records of a fleet */
     int signal_fd;
     bool node_is_new; /* this start made its name */
     bool stopping;
@@ -368,6 +372,42 @@ static void measure_room(struct boot *b)
                  (uint64_t)(seconds < LEFT_SECONDS_MAX ? seconds : LEFT_SECONDS_MAX));
 }
 
+/* The journal writer and the fleet's member wake the publishers that are set here, so one that is
+ * about to end is removed first. */
+static struct publisher *set_publisher(struct engine *e, struct publisher **at,
+                                       struct publisher *next)
+{
+    pthread_mutex_lock(&e->followers_lock);
+    struct publisher *before = *at;
+    check(before == NULL || next == NULL);
+    *at = next;
+    pthread_mutex_unlock(&e->followers_lock);
+    return before;
+}
+
+/* The engine that leads publishes the records of the fleet, from the platform's position on. */
+static void publish_fleet(struct boot *b)
+{
+    struct engine *e = &b->engine;
+    if (b->fleet_transport == NULL || !fleet_member_leads(e->member)) return;
+    char node[TRAIL_NODE_TEXT], folder[4096];
+    struct fault f;
+    struct publisher *publisher = NULL;
+    fleet_trail_node(e->config.fleet, node);
+    snprintf(folder, sizeof folder, "%s/engine", e->config.data);
+    const struct record_source source =
+        fleet_trail_source(fleet_member_trail(e->member), fleet_member_term(e->member));
+    struct publish_options options = {
+        .source = &source, .node = node, .transport = b->fleet_transport};
+    b->fleet_transport = NULL;
+    enum err err = stream_tree_open_unsaved(folder, node, &options.tree, &f);
+    if (err != ERR_OK) /* the key was read at the start */
+        log_line(LOG_ERROR, "evidence_key", "text", f.text, NULL);
+    err = publish_start(&options, &publisher, &f);
+    check(err == ERR_OK); /* its transport is there */
+    set_publisher(e, &e->fleet_publisher, publisher);
+}
+
 static void housekeeping(struct loop_timer *t)
 {
     struct boot *b = link_owner(t, struct boot, housekeeping);
@@ -375,6 +415,7 @@ static void housekeeping(struct loop_timer *t)
     clock_log();
     tls_keep_up(b->engine.tls, false);
     measure_room(b);
+    publish_fleet(b);
     loop_timer_start(b->loop, &b->housekeeping, HOUSEKEEPING_MS, housekeeping);
 }
 
@@ -424,18 +465,6 @@ static enum err start_engine_reactors(struct engine *e, struct fault *f)
     return ERR_OK;
 }
 
-/* The journal writer wakes the publisher that is set here, so one that is about to end is removed
- * first. */
-static struct publisher *set_publisher(struct engine *e, struct publisher *next)
-{
-    pthread_mutex_lock(&e->followers_lock);
-    struct publisher *before = e->publisher;
-    check(before == NULL || next == NULL);
-    e->publisher = next;
-    pthread_mutex_unlock(&e->followers_lock);
-    return before;
-}
-
 static enum err start_spans(struct engine *e, struct fault *f)
 {
     const struct spans_options options = {.url = e->config.otlp_url,
@@ -476,14 +505,19 @@ static enum err prepare_following(struct boot *b, struct fault *f)
                                         .partitions = (uint32_t)c->kafka_partitions,
                                         .compression = c->kafka_compression};
     const struct sha256 of_all = pepper_derive(&e->pepper, STR(RUN_KEY_LABEL));
-    const struct publish_options options = {.node = e->node,
-                                            .record_key =
-                                                run_key(&of_all, str_from(e->node), STR("0")),
-                                            .url = c->platform_url,
-                                            .key_file = c->platform_key_file,
-                                            .tls = e->tls,
-                                            .kafka = c->kafka_brokers[0] == '\0' ? NULL : &kafka};
-    return publish_connect(&options, &b->transport, f);
+    struct publish_options options = {.node = e->node,
+                                      .record_key = run_key(&of_all, str_from(e->node), STR("0")),
+                                      .url = c->platform_url,
+                                      .key_file = c->platform_key_file,
+                                      .tls = e->tls,
+                                      .kafka = c->kafka_brokers[0] == '\0' ? NULL : &kafka};
+    err = publish_connect(&options, &b->transport, f);
+    if (err != ERR_OK || c->fleet[0] == '\0') return err;
+    char node[TRAIL_NODE_TEXT];
+    fleet_trail_node(c->fleet, node);
+    options.node = node;
+    options.record_key = run_key(&of_all, str_from(node), STR("0"));
+    return publish_connect(&options, &b->fleet_transport, f);
 }
 
 static enum err start_following(struct boot *b, struct fault *f)
@@ -498,7 +532,7 @@ static enum err start_following(struct boot *b, struct fault *f)
     snprintf(folder, sizeof folder, "%s/engine", e->config.data);
     enum err err = stream_tree_open(folder, e->node, &options.tree, f);
     if (err == ERR_OK) err = publish_start(&options, &publisher, f);
-    set_publisher(e, publisher);
+    set_publisher(e, &e->publisher, publisher);
     return err;
 }
 
@@ -606,6 +640,19 @@ static size_t in_hand(const struct engine *e)
 
 static void look_again(struct loop_timer *t) { (void)t; }
 
+static void stop_publishing(struct boot *b)
+{
+    struct engine *e = &b->engine;
+    struct publisher *publisher = set_publisher(e, &e->publisher, NULL);
+    if (publisher != NULL && !publish_stop(publisher, PUBLISH_DRAIN_MS))
+        log_line(LOG_INFO, "not_all_published", "text",
+                 "the journal keeps the rest for the next start", NULL);
+    /* The next leader publishes what is left. */
+    (void)publish_stop(set_publisher(e, &e->fleet_publisher, NULL),
+                       e->member != NULL && fleet_member_is_over(e->member) ? 0 : FLEET_DRAIN_MS);
+    if (b->fleet_transport != NULL) b->fleet_transport->destroy(b->fleet_transport);
+}
+
 /* Stop accepting → finish requests in progress → last record → publish → close. */
 static void drain(struct boot *b)
 {
@@ -633,10 +680,7 @@ static void drain(struct boot *b)
     feed_destroy(e);
     takeover_destroy(e);
     if (lifecycle_stopped(e) != ERR_OK) log_line(LOG_WARNING, "stop_not_recorded", NULL);
-    struct publisher *publisher = set_publisher(e, NULL);
-    if (publisher != NULL && !publish_stop(publisher, PUBLISH_DRAIN_MS))
-        log_line(LOG_INFO, "not_all_published", "text",
-                 "the journal keeps the rest for the next start", NULL);
+    stop_publishing(b);
     state_follower_stop(take_state_follower(e), STATE_DRAIN_MS);
     spans_stop(e->spans, SPANS_DRAIN_MS);
     journal_close(e->journal);

@@ -18,7 +18,7 @@ enum {
     AT_BEFORE = 128,
     AT_LEADER = 176,
     AT_TIME = 192,
-    AT_SEQ = 200,
+    AT_TRAIL = 200,
     AT_COUNT = 208,
     AT_BYTES = 216,
     AT_OTHERS = 224,
@@ -81,7 +81,10 @@ static void put_head(void *context, const struct state_file_counts *counts, stru
     const struct writing *w = context;
     const struct log_replay *r = &w->snapshot->saved.replay;
     const struct peers *peers = &w->snapshot->saved.peers;
-    char head[HEAD_BYTES] = {0};
+    char head[HEAD_BYTES] = {0}, bytes[TRAIL_POINT_BYTES_MAX];
+    struct buf trail = buf_over(bytes, sizeof bytes);
+    trail_point_put(&trail, &w->snapshot->trail);
+    check(!trail.overflow);
     memcpy(head, magic, sizeof magic);
     little_put32(head + AT_VERSION, VERSION);
     little_put32(head + AT_PEERS, peers->count);
@@ -93,13 +96,14 @@ static void put_head(void *context, const struct state_file_counts *counts, stru
     put_point(head + AT_BEFORE, &r->before);
     memcpy(head + AT_LEADER, r->leader.bytes, sizeof r->leader.bytes);
     little_put64(head + AT_TIME, r->time_ms);
-    little_put64(head + AT_SEQ, w->snapshot->seq);
+    little_put64(head + AT_TRAIL, trail.size);
     little_put64(head + AT_COUNT, counts->count);
     little_put64(head + AT_BYTES, counts->bytes);
     little_put32(head + AT_OTHERS, peers->others_longest_lease_ms);
     little_put16(head + AT_FORMAT, r->format);
     buf_put(out, str_of(head, sizeof head));
     for (unsigned i = 0; i < peers->count; i++) put_peer(&peers->list[i], out);
+    buf_put(out, buf_view(&trail));
 }
 
 static void get_replay(const char *head, struct log_replay *r)
@@ -128,12 +132,13 @@ static enum err read_head(struct state_reader *r, uint64_t next, const struct en
                           struct fleet_snapshot *ret, struct state_file_counts *counts,
                           uint32_t *ret_version)
 {
-    const char *head;
+    const char *head, *bytes;
     enum err err = state_reader_take(r, HEAD_BYTES, &head);
     if (err != ERR_OK) return err;
     if (memcmp(head, magic, sizeof magic) != 0) return ERR_CORRUPT;
     *ret_version = little_get32(head + AT_VERSION);
-    *ret = (struct fleet_snapshot){.seq = little_get64(head + AT_SEQ)};
+    *ret = (struct fleet_snapshot){.saved = {.replay = {.next = 0}}};
+    const uint64_t trail_bytes = little_get64(head + AT_TRAIL);
     get_replay(head, &ret->saved.replay);
     struct peers *peers = &ret->saved.peers;
     peers->count = little_get32(head + AT_PEERS);
@@ -141,14 +146,17 @@ static enum err read_head(struct state_reader *r, uint64_t next, const struct en
     *counts = (struct state_file_counts){.count = little_get64(head + AT_COUNT),
                                          .bytes = little_get64(head + AT_BYTES)};
     if (*ret_version != VERSION || ret->saved.replay.next != next || peers->count > PEERS_MAX ||
+        trail_bytes > TRAIL_POINT_BYTES_MAX ||
         memcmp(head + AT_FLEET, key->fleet.bytes, sizeof key->fleet.bytes) != 0 ||
-        state_reader_left(r) != (uint64_t)peers->count * PEER_BYTES + counts->bytes)
+        state_reader_left(r) != (uint64_t)peers->count * PEER_BYTES + trail_bytes + counts->bytes)
         return ERR_CORRUPT;
     for (unsigned i = 0; err == ERR_OK && i < peers->count; i++) {
-        const char *bytes;
         err = state_reader_take(r, PEER_BYTES, &bytes);
         if (err == ERR_OK) get_peer(bytes, &peers->list[i]);
     }
+    if (err == ERR_OK) err = state_reader_take(r, (size_t)trail_bytes, &bytes);
+    if (err == ERR_OK && !trail_point_read(str_of(bytes, (size_t)trail_bytes), &ret->trail))
+        return ERR_CORRUPT;
     if (next == 0) ret->saved.replay.last.digest = r->seal;
     return err;
 }

@@ -1,12 +1,13 @@
 /* fleet_snapshot.h - a fleet's state as of one offset of its log, as one file.
  *
- *   file    := head  peer{peers}  entries and seal as in state_file.h, sealed with the fleet's key
+ *   file    := head  peer{peers}  trail  entries and seal as in state_file.h, sealed with the fleet's key
  *   head    := magic "writFSN1"  version(4) = 1  peers(4)  fleet(16)
- *              next(8)  newest(32)  point  offset(8)  point  leader(16)  time(8)  seq(8)
+ *              next(8)  newest(32)  point  offset(8)  point  leader(16)  time(8)  bytes of trail(8)
  *              count(8)  bytes of entries(8)  longest lease of others(4)  format(2)  zeros(2)
  *   peer    := incarnation(16)  number(8)  first offset(8)  applied(8)  longest lease(4)  flags(1)
  *              zeros(3)
  *   point   := term(8)  n(8)  digest(32)                  all numbers little-endian
+ *   trail   := as trail_point_put() writes it (fleet/trail_point.h)
  *
  * `next` is the offset behind all that it has, and names the file: `fleet-<16 hex digits>`. The entry
  * before it has the digest `newest`: the log is compared with that before anything is read on
@@ -19,13 +20,14 @@
 
 #include "base/fault.h"
 #include "fleet/fleet.h"
+#include "fleet/trail_point.h"
 #include "snapshot/state_file.h"
 
 enum { FLEET_SNAPSHOTS_KEPT = 2 };
 
 struct fleet_snapshot {
     struct fleet_saved saved;
-    uint64_t seq; /* of the next record in the fleet's stream */
+    struct trail_point trail;
 };
 
 /* Writes and syncs it. With `saved.replay.next` 0, the seal becomes `saved.replay.last.digest`. */

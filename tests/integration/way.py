@@ -26,7 +26,8 @@ class Way:
         self.to, self.port = to, free_port()
         self.spoil = lambda sent, reply: (reply, None)
         self.spoiled = 0
-        self.lost = ()
+        self.lost = self.held = ()
+        self.released = threading.Event()
         at = b"127.0.0.1"
         self.told = (at + struct.pack(">i", to[1]), at + struct.pack(">i", self.port)) if is_broker else None
         self.links = []  # pairs of a client's and a server's socket
@@ -61,7 +62,18 @@ class Way:
             if link.has_lost and not link.is_lost():
                 link.end()
 
+    def hold(self, *names):
+        """What clients send waits from here on, if their first request has one of these names, until release()."""
+        self.released.clear()
+        self.held = names
+
+    def release(self):
+        """What has waited arrives, late."""
+        self.held = ()
+        self.released.set()
+
     def close(self):
+        self.release()
         self.listener.shutdown(socket.SHUT_RDWR)  # or who waits in accept() lets one more in
         self.listener.close()
         for link in self.links:
@@ -98,6 +110,8 @@ class Link:
                     if self.is_lost():
                         self.has_lost = True
                         continue
+                    if any(name in self.first for name in self.way.held):
+                        self.way.released.wait()
                 b.sendall(data)
                 if ending is not None:
                     self.way.spoiled += 1

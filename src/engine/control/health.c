@@ -7,7 +7,6 @@
 #include "engine/control/takeover.h"
 
 #define SINGLE_BROKER_TEXT "fleet.single_broker: the state is lost with the disk of one broker"
-#define UNAUDITED_TEXT "records of the state are in the fleet's log, and not in the audit trail yet"
 
 enum {
     SILENT_MS = 5000,
@@ -32,6 +31,11 @@ static bool refuses_for_load(const struct engine_reactor *w)
         if (at_ms != 0 && loop_now_ms(w->loop) < at_ms + LOAD_SHOWN_MS) return true;
     }
     return false;
+}
+
+static bool publishes_well(const struct publish_status *s)
+{
+    return !publish_state_is_alarm(s->state) && s->silent_ms < PUBLISH_SILENT_MS;
 }
 
 static void put_checks(struct checks *c, struct engine_reactor *w)
@@ -67,11 +71,8 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
     char fleet[FLEET_REASON_TEXT];
     if (e->member != NULL) {
         bool is_well = !fleet_member_trouble(e->member, fleet);
-        /* Never ok, as long as a promise of the guide is missing. */
-        checks_put(c, METRIC_ENGINE_CHECK_FLEET, "fleet", false,
-                   !is_well                        ? fleet
-                   : e->config.fleet_single_broker ? SINGLE_BROKER_TEXT "; " UNAUDITED_TEXT
-                                                   : UNAUDITED_TEXT);
+        checks_put(c, METRIC_ENGINE_CHECK_FLEET, "fleet", is_well && !e->config.fleet_single_broker,
+                   is_well ? SINGLE_BROKER_TEXT : fleet);
     }
     bool is_full = journal_is_full(e->journal);
     checks_put(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),
@@ -89,10 +90,11 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
     struct publish_status publish = {0};
     bool publishing = e->publisher != NULL;
     if (publishing) publish_status(e->publisher, &publish);
+    if (publishing && publishes_well(&publish) && e->fleet_publisher != NULL)
+        publish_status(e->fleet_publisher, &publish);
     pthread_mutex_unlock(&e->followers_lock);
     if (publishing)
-        checks_put(c, METRIC_ENGINE_CHECK_PUBLISH, "publish",
-                   !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
+        checks_put(c, METRIC_ENGINE_CHECK_PUBLISH, "publish", publishes_well(&publish),
                    publish.text[0] != '\0' ? publish.text : "records wait for the platform");
     checks_put(c, METRIC_ENGINE_CHECK_QUOTAS, "quotas", quotas_are_well(&e->quota_refused_ms),
                QUOTAS_TEXT);
@@ -131,15 +133,16 @@ void livez_handle(void *context, struct http_exchange *x)
     api_reply_alive(&w->api, x);
 }
 
-/* True: the state lacks records of this node that the platform has, so it should serve no
- * requests. */
+/* True: the state lacks records of this node, or of its fleet, that the platform has, so it should
+ * serve no requests. */
 static bool is_behind(struct engine *e)
 {
-    struct publish_status publish = {0};
+    struct publish_status own = {0}, of_fleet = {0};
     pthread_mutex_lock(&e->followers_lock);
-    if (e->publisher != NULL) publish_status(e->publisher, &publish);
+    if (e->publisher != NULL) publish_status(e->publisher, &own);
+    if (e->fleet_publisher != NULL) publish_status(e->fleet_publisher, &of_fleet);
     pthread_mutex_unlock(&e->followers_lock);
-    return publish_state_is_behind(publish.state);
+    return publish_state_is_behind(own.state) || publish_state_is_behind(of_fleet.state);
 }
 
 void readyz_handle(void *context, struct http_exchange *x)
@@ -169,7 +172,8 @@ void readyz_handle(void *context, struct http_exchange *x)
             &f, ERR_STORE_UNAVAILABLE, "",
             "the platform has records of this node that this journal does not have, so it does "
             "not know what they revoked or suspended, spent or counted. Start it with a node name "
-            "of its own (--node NAME); see the check publish in /healthz");
+            "of its own (--node NAME); of a fleet, restore its log. See the check publish in "
+            "/healthz");
     if (f.err != ERR_OK)
         api_refuse(&w->api, x, &f, (struct str){0});
     else

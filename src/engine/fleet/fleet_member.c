@@ -66,6 +66,7 @@ static void note_leader(struct fleet_member *m, const struct entry *e)
     snprintf(m->leader.node, sizeof m->leader.node, "%.*s", STR_FORMAT(e->node));
     snprintf(m->leader.address, sizeof m->leader.address, "%.*s", STR_FORMAT(e->address));
     pthread_mutex_unlock(&m->lock);
+    if (is_mine(m, e)) m->sealed_seq = fleet_trail_at(m->trail)->seq;
     log_text(LOG_INFO, "fleet_leader", "%.*s leads in term %" PRIu64, STR_FORMAT(e->node), e->term);
 }
 
@@ -78,7 +79,11 @@ static void settle_later(struct fleet_member *m, struct member_entry *n, uint64_
 static void note_records(struct fleet_member *m, const struct entry *e, uint64_t offset)
 {
     bool restricts = member_restricts(e->records);
-    m->seq = e->seq + member_count_records(e->records);
+    if (!fleet_trail_note(m->trail, e, &m->fleet.replay)) {
+        (void)log_replay_stop(&m->fleet.replay, LOG_END_GAP, offset);
+        fleet_log_end(&m->fleet, UINT64_MAX);
+        return;
+    }
     if (restricts) m->hurry_next = offset + 1;
     if (!is_mine(m, e)) {
         if (e->records.size > 0) {
@@ -198,7 +203,7 @@ static void publish_lead(struct fleet_member *m)
     if (leads == atomic_load(&m->leads)) return;
     atomic_store(&m->leads, leads);
     log_text(LOG_INFO, leads ? "fleet_leads" : "fleet_leads_no_more",
-             "term %" PRIu64 ", seq %" PRIu64, f->term, m->seq);
+             "term %" PRIu64 ", seq %" PRIu64, f->term, fleet_trail_end(m->trail));
     wake_reactors(m);
 }
 
@@ -255,23 +260,20 @@ static void send_own(struct fleet_member *m)
     if (what == FLEET_NOTHING) return;
     publish(m); /* a closed heartbeat ends the horizon before it leaves */
     append(m, what == FLEET_TERM ? ENTRY_TERM : ENTRY_HEARTBEAT);
-    if (what == FLEET_TERM) m->sealed_seq = m->seq;
 }
 
-/* Blocks of all reactors in turn, as many as fit. */
-static unsigned gather(struct fleet_member *m, struct member_entry *n, uint64_t *ret_records)
+/* Blocks of all reactors in turn, as many as fit behind what is in m->records. */
+static unsigned gather(struct fleet_member *m, struct member_entry *n, uint64_t *records)
 {
-    size_t room = ENTRY_BODY_MAX - POINT_BYTES;
+    size_t room = ENTRY_BODY_MAX - POINT_BYTES - m->records.size;
     unsigned count = 0, idle = 0;
-    *ret_records = 0;
-    buf_clear(&m->records);
     for (unsigned i = m->first_lane++; idle < m->count; i++) {
         struct fleet_block *b = fleet_lane_take(&m->lanes[i % m->count], room);
         idle = b == NULL ? idle + 1 : 0;
         if (b == NULL) continue;
         buf_put(&m->records, buf_view(&b->bytes));
         room -= b->bytes.size;
-        *ret_records += b->records;
+        *records += b->records;
         n->blocks[i % m->count] = b->number;
         fleet_block_free(b);
         count++;
@@ -280,7 +282,8 @@ static unsigned gather(struct fleet_member *m, struct member_entry *n, uint64_t 
     return count;
 }
 
-/* A term begins with an entry at once, also an empty one: it ends the wait of the others. */
+/* A term begins with an entry at once: it ends the wait of the others. Its first record names the
+ * leader, and the last record before it. */
 static void seal(struct fleet_member *m)
 {
     if (!fleet_may_seal(&m->fleet)) return;
@@ -288,7 +291,13 @@ static void seal(struct fleet_member *m)
     for (unsigned i = 0; i < m->count; i++) waits = fleet_lane_waits(&m->lanes[i]) || waits;
     if (!waits) return;
     struct member_entry *n = entry_make(m);
-    uint64_t records;
+    uint64_t records = 0, now_ms = world_now_ms();
+    buf_clear(&m->records);
+    if (m->fleet.sealed == 0) {
+        fleet_trail_put_first(m->trail, m->fleet.term, m->fleet.options.node,
+                              fleet_stamp(&m->fleet, now_ms), &m->chance, &m->records);
+        records = 1;
+    }
     if (gather(m, n, &records) == 0 && m->fleet.sealed > 0) {
         free(n);
         return;
@@ -296,8 +305,7 @@ static void seal(struct fleet_member *m)
     n->position = fleet_position(&m->fleet);
     n->sealed_ns = world_monotonic_ns();
     buf_clear(&m->out);
-    check(fleet_seal(&m->fleet, buf_view(&m->records), m->sealed_seq, world_now_ms(), &m->out) ==
-          ERR_OK);
+    check(fleet_seal(&m->fleet, buf_view(&m->records), m->sealed_seq, now_ms, &m->out) == ERR_OK);
     m->sealed_seq += records;
     entry_append(&m->sealed, n);
     metric_add(m->sheet, METRIC_FLEET_ENTRIES, 1);
@@ -363,6 +371,18 @@ static void watch_stall(struct fleet_member *m)
              "term %" PRIu64 ", seq %" PRIu64, m->fleet.term, m->sealed_seq);
 }
 
+/* ---- publishing ---- */
+
+static void wake_publisher(struct fleet_member *m)
+{
+    uint64_t end = fleet_trail_end(m->trail);
+    if (end == m->published_end) return;
+    m->published_end = end;
+    pthread_mutex_lock(&m->engine->followers_lock);
+    publish_wake(m->engine->fleet_publisher);
+    pthread_mutex_unlock(&m->engine->followers_lock);
+}
+
 /* ---- the thread ---- */
 
 static void end_if_over(struct fleet_member *m)
@@ -409,6 +429,7 @@ static void *run(void *context)
         look_at_log(m);
         advance_applied(m);
         commit(m);
+        wake_publisher(m);
         publish(m);
         send_own(m);
         seal(m);
@@ -463,6 +484,7 @@ void fleet_member_destroy(struct fleet_member *m)
     while (m->unsettled.first != NULL) free(entry_take(&m->unsettled));
     for (unsigned i = 0; i < m->count; i++) fleet_lane_fini(&m->lanes[i]);
     free(m->lanes);
+    fleet_trail_destroy(m->trail);
     buf_fini(&m->records);
     buf_fini(&m->out);
     fleet_fini(&m->fleet);
@@ -481,6 +503,8 @@ void fleet_member_leader(struct fleet_member *m, struct fleet_leader *ret)
     *ret = m->leader;
     pthread_mutex_unlock(&m->lock);
 }
+
+struct fleet_trail *fleet_member_trail(const struct fleet_member *m) { return m->trail; }
 
 uint64_t fleet_member_term(const struct fleet_member *m) { return atomic_load(&m->term); }
 

@@ -17,6 +17,7 @@
 
 struct engine;
 struct fleet_member;
+struct fleet_trail; /* fleet_trail.h */
 
 enum { FLEET_NAME_MAX = 64, FLEET_REASON_TEXT = 320 };
 
@@ -31,6 +32,8 @@ struct fleet_leader {
 /* The leader; a short lock. The term alone, without one: for a look at each turn. */
 void fleet_member_leader(struct fleet_member *m, struct fleet_leader *ret);
 uint64_t fleet_member_term(const struct fleet_member *m);
+/* The fleet's stream, for the publisher. */
+struct fleet_trail *fleet_member_trail(const struct fleet_member *m);
 /* This engine leads, and its first entry is committed: it serves requests of the state. */
 bool fleet_member_leads(const struct fleet_member *m);
 /* ERR_OK: a request of the state may begin here. ERR_NO_LEADER: this engine does not lead;

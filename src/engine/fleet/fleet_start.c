@@ -254,6 +254,7 @@ enum err fleet_member_open(struct engine *e, struct fleet_member **ret, struct f
     m->key = entry_key_derive(str_of((const char *)e->pepper.bytes, sizeof e->pepper.bytes),
                               pepper_fingerprint(&e->pepper), str_from(c->fleet), m->id);
     own.key = m->key;
+    m->trail = fleet_trail_create(&options.access, &m->key);
     crypto_random(own.incarnation.bytes, sizeof own.incarnation.bytes);
     fleet_init(&m->fleet, &own, NULL, world_boot_ms());
     *ret = m;
@@ -329,14 +330,6 @@ bool member_restricts(struct str records)
     return false;
 }
 
-uint64_t member_count_records(struct str records)
-{
-    struct str event, deltas;
-    uint64_t count = 0;
-    while (entry_next_record(&records, &event, &deltas)) count++;
-    return count;
-}
-
 /* ---- the state ---- */
 
 static enum err apply(struct fleet_member *m, const struct entry *e, uint64_t offset,
@@ -354,8 +347,9 @@ static enum err apply(struct fleet_member *m, const struct entry *e, uint64_t of
                              why.text);
         record.seq++;
     }
-    m->seq = record.seq;
-    return ERR_OK;
+    if (fleet_trail_note(m->trail, e, &m->fleet.replay)) return ERR_OK;
+    return fault_set(f, ERR_CORRUPT, "",
+                     "fleet: records are missing before the entry at offset %" PRIu64, offset);
 }
 
 static enum err take(struct fleet_member *m, const struct statelog_message *message,
@@ -381,7 +375,7 @@ static enum err take(struct fleet_member *m, const struct statelog_message *mess
 enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_up, struct fault *f)
 {
     uint64_t begin, end, begun_ns = world_monotonic_ns();
-    m->seq = m->seq == 0 ? 1 : m->seq;
+    fleet_trail_begin(m->trail, &m->fleet.replay, NULL);
     enum err err = m->was_here ? ERR_OK : mark_write(m, f);
     if (err == ERR_OK) err = statelog_bounds(m->log, &begin, &end, f);
     while (err == ERR_OK && m->fleet.replay.next < end) {
@@ -401,7 +395,7 @@ enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_
     log_text(LOG_INFO, "fleet_state_rebuilt",
              "%" PRIu64 " entries of the log, up to term %" PRIu64 " and seq %" PRIu64
              ", in %" PRIu64 " ms",
-             m->fleet.replay.next, m->fleet.replay.last.term, m->seq - 1,
+             m->fleet.replay.next, m->fleet.replay.last.term, fleet_trail_end(m->trail),
              (world_monotonic_ns() - begun_ns) / 1000000);
     return ERR_OK;
 }

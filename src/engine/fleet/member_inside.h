@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "engine/fleet/fleet_lane.h"
+#include "engine/fleet/fleet_trail.h"
 #include "pipeline/statelog/statelog.h"
 
 /* An own entry on its way, or a counted one with revocations that are not settled. */
@@ -36,9 +37,10 @@ struct fleet_member {
     char topic[FLEET_NAME_MAX + 16];
 
     /* the member's thread, and the main thread before it */
-    uint64_t seq;        /* of the next record in the fleet's stream, as of what was read */
-    uint64_t sealed_seq; /* and behind what was sealed */
-    uint64_t handed;     /* entries below it are in the lanes */
+    struct fleet_trail *trail; /* what was read, as a stream */
+    uint64_t sealed_seq;       /* of the next record in it, behind what was sealed */
+    uint64_t published_end;    /* that the publisher was woken for */
+    uint64_t handed;           /* entries below it are in the lanes */
     struct member_entries sealed, unsettled;
     enum entry_kind in_flight;
     bool applies; /* waits until all reactors have seen the revocation `applies_place` */
@@ -74,7 +76,6 @@ enum log_result member_read(struct fleet_member *m, const struct statelog_messag
                             struct entry *ret);
 /* Whether the records end the access of somebody. */
 bool member_restricts(struct str records);
-uint64_t member_count_records(struct str records);
 /* The reason why reading ended, for people. */
 void member_end_text(const struct fleet_member *m, char to[FLEET_REASON_TEXT]);
 

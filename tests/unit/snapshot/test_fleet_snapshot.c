@@ -53,7 +53,8 @@ static struct shard *state_of(unsigned tokens)
 
 static struct fleet_snapshot snapshot_of(uint64_t next)
 {
-    struct fleet_snapshot s = {.seq = 99};
+    struct fleet_snapshot s = {
+        .trail = {.seq = 4, .term = 3, .tree = {.size = 3, .roots = {{{1}}, {{2}}}}}};
     s.saved.replay = (struct log_replay){.next = next,
                                          .newest = {{7}},
                                          .last = {.term = next > 0 ? 3 : 0, .n = 9},
@@ -187,6 +188,7 @@ static void a_damaged_one_is_not_read(void **state)
         assert_int_equal(back.saved.replay.next, 70);
         assert_int_equal(r.disk->write(r.disk->state, file, &byte, 1, at), ERR_OK);
     }
+    assert_int_equal(r.disk->sync(r.disk->state, file), ERR_OK);
     r.disk->close(r.disk->state, file);
     assert_int_equal(read_newest(&r, 0, &back), ERR_OK);
     assert_int_equal(back.saved.replay.next, 80);

@@ -1,0 +1,365 @@
+#include "engine/fleet/fleet_trail.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/id.h"
+#include "event/event.h"
+#include "json/json.h"
+#include "pipeline/statelog/statelog.h"
+
+enum {
+    ID_IN_EPOCH = 4, /* bytes */
+    WAIT_MS = 200,   /* for a message that is in the log, but not here yet */
+    MESSAGES_PER_CALL = 4096,
+    PREVIOUS_TEXT = 80,
+    REASON_TEXT = 400,
+    FIRST_BYTES = 2048,
+};
+
+struct mark {
+    struct log_replay replay;
+    struct trail_point at;
+};
+
+struct fleet_trail {
+    struct topic_access access;
+    struct entry_key key;
+
+    struct trail_point at; /* the member's */
+    struct hasher *hasher;
+
+    pthread_mutex_t lock; /* guards the marks and terms */
+    struct mark marks[TRAIL_MARKS];
+    size_t mark_count;
+    uint64_t distance; /* between two marks, in records */
+    struct {
+        uint64_t term, first_seq;
+    } terms[TRAIL_TERMS]; /* number i at i % TRAIL_TERMS */
+    uint64_t term_count;
+
+    _Atomic uint64_t end, confirmed;
+};
+
+/* ---- its name ---- */
+
+void fleet_trail_node(const char *fleet, char to[TRAIL_NODE_TEXT])
+{
+    snprintf(to, TRAIL_NODE_TEXT, "fleet.%s", fleet);
+}
+
+static void put_epoch(const struct fleet_trail *t, uint64_t term, char to[JOURNAL_EPOCH_TEXT])
+{
+    char text[JOURNAL_EPOCH_TEXT + 1];
+    hex_write(to, t->key.fleet.bytes, ID_IN_EPOCH);
+    snprintf(text, sizeof text, "%08" PRIx32, (uint32_t)term);
+    memcpy(to + (size_t)2 * ID_IN_EPOCH, text, JOURNAL_EPOCH_TEXT - (size_t)2 * ID_IN_EPOCH);
+}
+
+/* ---- life ---- */
+
+struct fleet_trail *fleet_trail_create(const struct topic_access *access,
+                                       const struct entry_key *key)
+{
+    struct fleet_trail *t = calloc(1, sizeof *t);
+    check(t != NULL); /* only at boot */
+    t->access = *access;
+    t->key = *key;
+    t->hasher = hasher_create();
+    t->distance = TRAIL_MARK_RECORDS;
+    pthread_mutex_init(&t->lock, NULL);
+    return t;
+}
+
+void fleet_trail_destroy(struct fleet_trail *t)
+{
+    if (t == NULL) return;
+    hasher_destroy(t->hasher);
+    memory_wipe(&t->key, sizeof t->key);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+/* ---- the member's thread ---- */
+
+/* Every second mark goes when there is no room, but never the first. */
+static void make_room(struct fleet_trail *t)
+{
+    if (t->mark_count < TRAIL_MARKS) return;
+    for (size_t i = 1; 2 * i < TRAIL_MARKS; i++) t->marks[i] = t->marks[2 * i];
+    t->mark_count = TRAIL_MARKS / 2;
+    t->distance *= 2;
+}
+
+static void add_mark(struct fleet_trail *t, const struct log_replay *replay)
+{
+    pthread_mutex_lock(&t->lock);
+    make_room(t);
+    t->marks[t->mark_count++] = (struct mark){.replay = *replay, .at = t->at};
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void add_term(struct fleet_trail *t, uint64_t term, uint64_t first_seq)
+{
+    pthread_mutex_lock(&t->lock);
+    t->terms[t->term_count % TRAIL_TERMS].term = term;
+    t->terms[t->term_count % TRAIL_TERMS].first_seq = first_seq;
+    t->term_count++;
+    pthread_mutex_unlock(&t->lock);
+}
+
+void fleet_trail_begin(struct fleet_trail *t, const struct log_replay *replay,
+                       const struct trail_point *at)
+{
+    check(t->mark_count == 0);
+    t->at = at != NULL ? *at : (struct trail_point){.seq = 1};
+    atomic_store(&t->end, t->at.seq - 1);
+    add_mark(t, replay);
+}
+
+bool fleet_trail_note(struct fleet_trail *t, const struct entry *e, const struct log_replay *replay)
+{
+    const uint64_t seq = t->at.seq, term = t->at.term;
+    if (!trail_point_add(&t->at, e, t->hasher)) return false;
+    if (t->at.term != term) add_term(t, t->at.term, seq);
+    if (t->at.seq - t->marks[t->mark_count - 1].at.seq >= t->distance) add_mark(t, replay);
+    atomic_store_explicit(&t->end, t->at.seq - 1, memory_order_release);
+    return true;
+}
+
+const struct trail_point *fleet_trail_at(const struct fleet_trail *t) { return &t->at; }
+
+void fleet_trail_put_first(const struct fleet_trail *t, uint64_t term, struct str node,
+                           uint64_t now_ms, struct chance *chance, struct buf *out)
+{
+    char id[ID_TEXT], trace[TRACE_TEXT], epoch[JOURNAL_EPOCH_TEXT];
+    char previous_room[PREVIOUS_TEXT], reason_room[REASON_TEXT];
+    struct buf previous = buf_over(previous_room, sizeof previous_room),
+               reason = buf_over(reason_room, sizeof reason_room);
+    struct event e = {.kind = STR("leader.changed"),
+                      .tenant_id = STR("default"),
+                      .timestamp = now_ms,
+                      .engine_version = STR(WRIT_VERSION)};
+    id_write("evt_", id_make(now_ms, chance), id);
+    e.event_id = str_of(id, sizeof id);
+    trace_write(chance, trace);
+    e.trace_id = str_of(trace, sizeof trace);
+    buf_printf(&reason, "%.*s leads in term %" PRIu64, STR_FORMAT(node), term);
+    e.reason = buf_view(&reason);
+    put_epoch(t, t->at.term, epoch);
+    if (t->at.term > 0) {
+        buf_put_literal(&previous, "{\"epoch\":");
+        json_put_plain(&previous, str_of(epoch, sizeof epoch));
+        buf_printf(&previous, ",\"seq\":%" PRIu64 "}", t->at.seq - 1);
+        e.previous = buf_view(&previous);
+    }
+    char room[FIRST_BYTES];
+    struct buf event = buf_over(room, sizeof room);
+    event_put(&event, &e);
+    check(!event.overflow && !previous.overflow && !reason.overflow);
+    entry_put_record(out, buf_view(&event), STR(""));
+}
+
+/* ---- publishing ---- */
+
+uint64_t fleet_trail_end(const struct fleet_trail *t)
+{
+    return atomic_load_explicit(&t->end, memory_order_acquire);
+}
+
+/* The newest mark whose next record is at most `seq`; NULL: all are later. Under the lock. */
+static const struct mark *mark_before(const struct fleet_trail *t, uint64_t seq)
+{
+    for (size_t i = t->mark_count; i-- > 0;)
+        if (t->marks[i].at.seq <= seq) return &t->marks[i];
+    return NULL;
+}
+
+uint64_t fleet_trail_confirmed_offset(struct fleet_trail *t)
+{
+    uint64_t confirmed = atomic_load(&t->confirmed);
+    pthread_mutex_lock(&t->lock);
+    const struct mark *m = confirmed == 0 ? NULL : mark_before(t, confirmed + 1);
+    uint64_t offset = m == NULL ? 0 : m->replay.next;
+    pthread_mutex_unlock(&t->lock);
+    return offset;
+}
+
+struct trail_reader {
+    struct fleet_trail *trail;
+    char epoch[JOURNAL_EPOCH_TEXT]; /* of the own term */
+    struct statelog *log;           /* NULL: not open */
+    struct hasher *hasher;
+    struct log_replay replay;
+    struct str rest;                      /* of the last entry's records */
+    char entry_epoch[JOURNAL_EPOCH_TEXT]; /* its */
+    uint64_t at;                          /* seq of the first record of `rest`, or behind it */
+    uint64_t wanted;
+};
+
+static uint64_t source_end(const void *state)
+{
+    return fleet_trail_end(((const struct trail_reader *)state)->trail);
+}
+
+static const char *source_epoch(const void *state)
+{
+    return ((const struct trail_reader *)state)->epoch;
+}
+
+static enum err source_go(void *state, uint64_t seq, struct fault *f)
+{
+    struct trail_reader *r = state;
+    struct fleet_trail *t = r->trail;
+    pthread_mutex_lock(&t->lock);
+    const struct mark *found = mark_before(t, seq);
+    struct mark mark = found == NULL ? (struct mark){0} : *found;
+    pthread_mutex_unlock(&t->lock);
+    if (found == NULL) return fault_plain(f, ERR_NOT_FOUND);
+    r->wanted = seq;
+    if (r->log != NULL && r->at <= seq && r->at >= mark.at.seq) return ERR_OK; /* it reads on */
+    const struct statelog_options options = {.access = t->access, .reads_only = true};
+    enum err err = r->log == NULL ? statelog_open(&options, &r->log, f) : ERR_OK;
+    r->replay = mark.replay;
+    r->rest = (struct str){0};
+    r->at = mark.at.seq;
+    if (err == ERR_OK) err = statelog_read_again(r->log, r->replay.next, f);
+    if (err != ERR_OK) r->at = UINT64_MAX; /* it reads nothing */
+    return err;
+}
+
+/* Takes the next message. ERR_END: none came. */
+static enum err read_message(struct trail_reader *r, struct fault *f)
+{
+    struct statelog_message message;
+    enum statelog_read found = statelog_next(r->log, &message);
+    if (found == STATELOG_NOTHING) {
+        statelog_wait(r->log, WAIT_MS);
+        enum statelog_kind kind;
+        bool good;
+        (void)statelog_result(r->log, &kind, &good); /* polls the client */
+        found = statelog_next(r->log, &message);
+    }
+    if (found == STATELOG_NOTHING) return ERR_END;
+    if (found == STATELOG_GONE) return fault_plain(f, ERR_NOT_FOUND);
+    struct entry e;
+    enum entry_fault fault = entry_read(message.bytes, &r->trail->key, r->hasher, &e);
+    enum log_result result =
+        log_replay_step(&r->replay, fault == ENTRY_GOOD ? &e : NULL, message.offset);
+    statelog_note_next(r->log, r->replay.next);
+    if (result == LOG_ENDED)
+        return fault_set(f, ERR_CORRUPT, "",
+                         "the fleet's log cannot be read for the audit trail at offset %" PRIu64,
+                         message.offset);
+    if (result == LOG_STALE || e.kind != ENTRY_RECORDS) return ERR_OK;
+    r->rest = e.records;
+    r->at = e.seq;
+    put_epoch(r->trail, e.term, r->entry_epoch);
+    return ERR_OK;
+}
+
+/* Nothing behind the end is touched: the member has not counted it yet. */
+static enum err source_next(void *state, struct journal_record *ret, struct fault *f)
+{
+    struct trail_reader *r = state;
+    for (unsigned messages = 0; messages < MESSAGES_PER_CALL;) {
+        if (r->at > source_end(r)) return ERR_END;
+        struct journal_record record = {.seq = r->at};
+        if (entry_next_record(&r->rest, &record.public_bytes, &record.private_bytes)) {
+            if (r->at++ < r->wanted) continue;
+            memcpy(record.epoch, r->entry_epoch, sizeof record.epoch);
+            *ret = record;
+            return ERR_OK;
+        }
+        enum err err = read_message(r, f);
+        if (err == ERR_CORRUPT || err == ERR_NOT_FOUND) r->at = UINT64_MAX;
+        if (err != ERR_OK) return err;
+        messages++;
+    }
+    return ERR_END;
+}
+
+static enum err source_epoch_is(void *state, uint64_t seq, const char epoch[JOURNAL_EPOCH_TEXT],
+                                bool *ret_same, struct fault *f)
+{
+    struct trail_reader *r = state;
+    struct fleet_trail *t = r->trail;
+    char own[JOURNAL_EPOCH_TEXT];
+    uint64_t term = 0;
+    put_epoch(t, 0, own);
+    *ret_same = false;
+    if (memcmp(own, epoch, (size_t)2 * ID_IN_EPOCH) != 0) return ERR_OK; /* another fleet */
+    pthread_mutex_lock(&t->lock);
+    uint64_t oldest = t->term_count > TRAIL_TERMS ? t->term_count - TRAIL_TERMS : 0;
+    for (uint64_t i = t->term_count; i-- > oldest && term == 0;)
+        if (t->terms[i % TRAIL_TERMS].first_seq <= seq) term = t->terms[i % TRAIL_TERMS].term;
+    pthread_mutex_unlock(&t->lock);
+    if (term == 0) return fault_plain(f, ERR_NOT_FOUND);
+    put_epoch(t, term, own);
+    *ret_same = memcmp(own, epoch, JOURNAL_EPOCH_TEXT) == 0;
+    return ERR_OK;
+}
+
+static uint64_t source_oldest(const void *state)
+{
+    struct fleet_trail *t = ((const struct trail_reader *)state)->trail;
+    pthread_mutex_lock(&t->lock);
+    uint64_t seq = t->marks[0].at.seq;
+    pthread_mutex_unlock(&t->lock);
+    return seq;
+}
+
+static void source_confirm(void *state, uint64_t seq)
+{
+    atomic_store(&((struct trail_reader *)state)->trail->confirmed, seq);
+}
+
+static void source_tree(void *state, uint64_t seq, uint64_t *ret_next, struct frontier *ret)
+{
+    struct fleet_trail *t = ((struct trail_reader *)state)->trail;
+    pthread_mutex_lock(&t->lock);
+    const struct mark *found = mark_before(t, seq);
+    if (found == NULL) found = &t->marks[0];
+    *ret_next = found->at.seq;
+    *ret = found->at.tree;
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void source_destroy(struct record_source *s)
+{
+    struct trail_reader *r = s->state;
+    statelog_close(r->log);
+    hasher_destroy(r->hasher);
+    free(r);
+}
+
+struct record_source fleet_trail_source(struct fleet_trail *t, uint64_t term)
+{
+    struct trail_reader *r = calloc(1, sizeof *r);
+    check(r != NULL);
+    r->trail = t;
+    r->hasher = hasher_create();
+    r->at = UINT64_MAX;
+    put_epoch(t, term, r->epoch);
+    return (struct record_source){
+        .state = r,
+        .end = source_end,
+        .epoch = source_epoch,
+        .go = source_go,
+        .next = source_next,
+        .epoch_is = source_epoch_is,
+        .oldest = source_oldest,
+        .confirm = source_confirm,
+        .tree = source_tree,
+        .destroy = source_destroy,
+        .confirmed_gauge = METRIC_FLEET_PUBLISH_CONFIRMED_SEQ,
+        .lag_gauge = METRIC_FLEET_PUBLISH_LAG,
+        .advice =
+            "the platform has records of another log of this fleet: restore that log, or begin "
+            "a fleet of another name",
+    };
+}
