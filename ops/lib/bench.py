@@ -40,7 +40,8 @@ Rows of state (mint, token_first_sight, token_c64, enqueue, wake, limited_local,
 recovery) have no nginx beside them; ops/lib/bench_state.py says what they are. offered_written and
 offered_synced measure latency at a rate: ops/lib/bench_offered.py. swap_100k replaces 100,000 rules under
 load: ops/lib/bench_swap.py. overload and false_credentials send more than an engine can handle:
-ops/lib/bench_overload.py. hook starts the hook of coding agents: ops/lib/bench_hook.py. Those of
+ops/lib/bench_overload.py. attack has one client that tries to use up an engine, beside an honest one:
+ops/lib/bench_attack.py. hook starts the hook of coding agents: ops/lib/bench_hook.py. Those of
 --stack are with Kafka and PostgreSQL: ops/lib/bench_stack.py.
 """
 
@@ -64,6 +65,7 @@ import time
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
+import bench_attack  # noqa: E402
 import bench_hook  # noqa: E402
 import bench_offered  # noqa: E402
 import bench_overload  # noqa: E402
@@ -593,7 +595,7 @@ def micro_benchmarks():
 
 def main():
     parser = argparse.ArgumentParser(prog="ops/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS, *bench_stack.ROWS],
+    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_attack.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS, *bench_stack.ROWS],
                         help="only this row (may be repeated)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="of load in each turn")
@@ -624,12 +626,13 @@ def main():
     bench = Bench(options, options.data.resolve())
     start = time.monotonic()
     rows = []
-    wanted = options.row or (bench_stack.ROWS if options.stack else [*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS])
+    wanted = options.row or (bench_stack.ROWS if options.stack else [*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_attack.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS])
     for row in (name for name in ROWS if name in wanted):
         rows.append(bench.measure(row))
         print(f"{row}: {rows[-1]['cpu_us']} us of CPU a request, {rows[-1]['vs_nginx']} of nginx's", file=sys.stderr)
     offered_rows = bench_offered.measure(bench, [name for name in bench_offered.ROWS if name in wanted], sys.modules[__name__])
     overload_rows = bench_overload.measure(bench, [name for name in bench_overload.ROWS if name in wanted], sys.modules[__name__])
+    attack_rows = bench_attack.measure(bench, [name for name in bench_attack.ROWS if name in wanted], sys.modules[__name__])
     state_rows, memory = bench_state.measure(bench, [name for name in bench_state.ROWS if name in wanted], sys.modules[__name__])
     swap_rows = bench_swap.measure(bench, [name for name in bench_swap.ROWS if name in wanted], sys.modules[__name__])
     hook_rows = bench_hook.measure(bench, [name for name in bench_hook.ROWS if name in wanted], sys.modules[__name__])
@@ -644,6 +647,7 @@ def main():
         print_threads(rows)
     bench_offered.print_table(offered_rows)
     bench_overload.print_table(overload_rows)
+    bench_attack.print_table(attack_rows)
     bench_state.print_table(state_rows, memory)
     bench_swap.print_table(swap_rows)
     bench_hook.print_table(hook_rows)
@@ -652,7 +656,7 @@ def main():
     print(f"\n{time.monotonic() - start:.0f} seconds", file=sys.stderr)
     shutil.rmtree(options.data / "stack", ignore_errors=True)
 
-    document = json.dumps({"rows": rows + offered_rows + overload_rows + state_rows + swap_rows + hook_rows + stack_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
+    document = json.dumps({"rows": rows + offered_rows + overload_rows + attack_rows + state_rows + swap_rows + hook_rows + stack_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
     if quiet:
         print(document, file=stdout)
     elif options.json:
