@@ -116,8 +116,10 @@ size_t token_cache_bytes(const struct token_cache *c); /* of the copies */
 enum err token_cache_verify(struct token_cache *c, const struct signers *s, struct str issuer,
                             struct str text, uint64_t now_ms, const struct token_claims **ret,
                             bool *ret_is_kept, struct fault *f);
-/* Whether it is kept: then token_cache_verify() needs no signature. */
-bool token_cache_has(struct token_cache *c, const struct signers *s, struct str text);
+/* Its claims if it is kept: then token_cache_verify() needs no signature. Else NULL. Valid until the
+ * next call. */
+const struct token_claims *token_cache_find(struct token_cache *c, const struct signers *s,
+                                            struct str text);
 /* Keeps a token that was verified, and that was minted. Copies it; without memory it does
  * nothing. */
 void token_cache_keep(struct token_cache *c, const struct signers *s, struct str text,

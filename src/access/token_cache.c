@@ -178,10 +178,12 @@ enum err token_cache_verify(struct token_cache *c, const struct signers *s, stru
     return err;
 }
 
-bool token_cache_has(struct token_cache *c, const struct signers *s, struct str text)
+const struct token_claims *token_cache_find(struct token_cache *c, const struct signers *s,
+                                            struct str text)
 {
     follow_signers(c, s);
-    return text.size >= TAG_FROM_END && find(c, text) != NULL;
+    const struct entry *e = text.size >= TAG_FROM_END ? find(c, text) : NULL;
+    return e == NULL ? NULL : e->claims;
 }
 
 /* Signers that have replaced ours may lack this one; and the same token may have come over two

@@ -343,25 +343,36 @@ static enum err credential_admit(struct api *a, const struct http_exchange *x, u
     return key_admit(key, a->served, roles, ret, f);
 }
 
-static enum api_sight key_sight(struct api *a, struct str credential)
+static enum api_sight known(struct str tenant, struct id key, struct api_asker *ret)
+{
+    *ret = (struct api_asker){.tenant = tenant, .key = key};
+    return API_KNOWN;
+}
+
+static enum api_sight key_sight(struct api *a, struct str credential, struct api_asker *ret)
 {
     const struct key *key = key_cache_get(a->cache, a->hasher, credential);
     struct id id;
-    if (key != NULL) return key_holds(key, world_now_ms()) == ERR_OK ? API_KNOWN : API_STRANGER;
+    if (key != NULL)
+        return key_holds(key, world_now_ms()) == ERR_OK ? known(key->tenant, key->id, ret)
+                                                        : API_STRANGER;
     bool is_claimed = credential_read(credential, &id) && key_table_get(a->keys, id) != NULL;
     return is_claimed ? API_CLAIMED : API_STRANGER;
 }
 
-enum api_sight api_sight(struct api *a, const struct http_exchange *x)
+enum api_sight api_sight(struct api *a, const struct http_exchange *x, struct api_asker *ret)
 {
     struct str credential;
     struct fault ignored;
-    if (x->notes->count == 0 && key_kept(a, x) != NULL) return API_KNOWN;
+    const struct key *key = x->notes->count == 0 ? key_kept(a, x) : NULL;
+    *ret = (struct api_asker){0};
+    if (key != NULL) return known(key->tenant, key->id, ret);
     if (api_bearer(x, &credential, &ignored) != ERR_OK) return API_STRANGER;
-    if (str_starts(credential, STR("wk_"))) return key_sight(a, credential);
+    if (str_starts(credential, STR("wk_"))) return key_sight(a, credential, ret);
     if (shows_assertion(a, credential)) return API_CLAIMED;
-    return a->signers != NULL && token_cache_has(a->tokens, a->signers, credential) ? API_KNOWN
-                                                                                    : API_STRANGER;
+    if (a->signers == NULL) return API_STRANGER;
+    const struct token_claims *claims = token_cache_find(a->tokens, a->signers, credential);
+    return claims == NULL ? API_STRANGER : known(claims->tenant, claims->key, ret);
 }
 
 enum err api_identify(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,

@@ -117,9 +117,15 @@ enum api_sight {
     API_CLAIMED,
     API_KNOWN, /* this thread has verified it before */
 };
+/* Whose time the request takes. */
+struct api_asker {
+    struct str tenant; /* of the key or token, or "*"; absent: it is not API_KNOWN */
+    struct id key;     /* of a token, the one that minted it */
+};
 /* A credential that is refused later can be API_KNOWN: a revoked token that is in the cache. For
- * a connection with a note, a key must be in force to be API_KNOWN. */
-enum api_sight api_sight(struct api *a, const struct http_exchange *x);
+ * a connection with a note, a key must be in force to be API_KNOWN. *ret: views, valid until the
+ * next call. */
+enum api_sight api_sight(struct api *a, const struct http_exchange *x, struct api_asker *ret);
 
 /* The same for a caller that was found by other means, by this key in force. */
 enum err api_admit_key(struct api *a, const struct http_exchange *x, const struct key *key,

@@ -15,9 +15,11 @@ enum {
     LIMIT_HEAD_BYTES = 16 << 10,           /* request line and headers together */
     /* Requests without a known credential ("strangers"), on one reactor. A false token costs its
      * client nothing and a reactor 200 us. */
-    LIMIT_STRANGERS = 1024,          /* that wait */
-    LIMIT_STRANGERS_PER_TURN = 8,    /* of these that one turn takes */
-    LIMIT_STRANGER_SHARE = 5,        /* percent of the time, for each of their two kinds */
+    LIMIT_STRANGERS = 1024,       /* that wait */
+    LIMIT_STRANGERS_PER_TURN = 8, /* of these that one turn takes */
+    LIMIT_STRANGER_SHARE = 5,     /* percent of the time, for each of their two kinds */
+    LIMIT_OVERLOAD_OTHERS =
+        500, /* percent of overload.delay, beside a client with most of the time */
     LIMIT_STRANGER_ADDRESSES = 1024, /* with false credentials that are remembered */
     LIMIT_FALSE_OF_CONNECTION = 12,  /* in a row, then it is closed */
     LIMIT_FALSE_FREE = 4,            /* of a connection, before its next request is delayed */

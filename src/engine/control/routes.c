@@ -7,6 +7,7 @@
  * own credential, so that one address serves a client. */
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/map.h"
 #include "engine/handlers.h"
 #include "engine/decision/auth_request.h"
 #include "engine/engine.h"
@@ -313,7 +314,8 @@ bool route_admit(void *context, struct http_exchange *x)
     }
     uint32_t roles = large != NULL ? *large : ~0u; /* the handler checks which of its own */
     uint64_t now_ms = world_now_ms(), begun_ns;
-    const bool is_stranger = api_sight(&w->api, x) == API_STRANGER;
+    struct api_asker asker;
+    const bool is_stranger = api_sight(&w->api, x, &asker) == API_STRANGER;
     /* Without time for it, the credential is verified when the body is here. */
     if (is_stranger && !strangers_may_verify(w, x, &begun_ns)) return false;
     enum err err = api_identify(&w->api, x, roles, now_ms, &caller, &f);
@@ -328,9 +330,6 @@ static bool may_loosen(const struct http_route *r)
     check(r->effect <= EFFECT_LOOSEN);
     return r->effect == EFFECT_LOOSEN || r->effect == EFFECT_UNDECLARED;
 }
-
-/* Requests of clients that are known come first. */
-enum { SHARE_OF_KNOWN = 100, SHARE_OF_OTHERS = 50 };
 
 /* Each refusal takes time from a decision, so its answer is a constant. */
 static void refuse_for_load(struct engine_reactor *w, struct http_exchange *x)
@@ -395,6 +394,26 @@ static void proceed(struct engine_reactor *w, struct http_exchange *x)
         refuse(w, x, &f);
 }
 
+/* The turn before this one was long. */
+static void judge_and_handle(struct engine_reactor *w, struct http_exchange *x,
+                             const struct api_asker *asker, bool is_stranger)
+{
+    struct overload_asker who = {0};
+    if (!str_is_absent(asker->tenant))
+        who = (struct overload_asker){.tenant =
+                                          hash_bytes(asker->tenant.bytes, asker->tenant.size) | 1,
+                                      .key = hash_bytes(&asker->key, sizeof asker->key) | 1};
+    const uint64_t begun_ns = world_monotonic_ns();
+    if (x->route->may_be_shed &&
+        !overload_admits(&w->overload, loop_woken_ns(w->loop), begun_ns, &who))
+        refuse_for_load(w, x);
+    else if (is_stranger)
+        strangers_handle(w, x, proceed);
+    else
+        proceed(w, x);
+    overload_note(&w->overload, &who, world_monotonic_ns() - begun_ns);
+}
+
 void route_handle(void *context, struct http_exchange *x)
 {
     struct engine_reactor *w = context;
@@ -432,15 +451,12 @@ void route_handle(void *context, struct http_exchange *x)
         refuse(w, x, &f);
         return;
     }
-    const enum api_sight sight = api_sight(&w->api, x);
-    if (x->route->may_be_shed &&
-        !overload_admits(&w->overload, loop_woken_ns(w->loop),
-                         sight == API_KNOWN ? SHARE_OF_KNOWN : SHARE_OF_OTHERS)) {
-        refuse_for_load(w, x);
-        return;
-    }
+    struct api_asker asker;
+    const enum api_sight sight = api_sight(&w->api, x, &asker);
     const bool is_stranger = sight == API_STRANGER || (sight == API_CLAIMED && x->notes->count > 0);
-    if (is_stranger)
+    if (overload_is_near(&w->overload))
+        judge_and_handle(w, x, &asker, is_stranger);
+    else if (is_stranger)
         strangers_handle(w, x, proceed);
     else
         proceed(w, x);

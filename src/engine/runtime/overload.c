@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 
 #include "base/check.h"
-#include "base/world.h"
+#include "base/limits.h"
 
 /* How often this thread has slept so far: it gave up the processor, and was not only preempted. */
 static long sleeps_now(void)
@@ -48,11 +48,27 @@ void overload_turn_end(struct overload *o, uint64_t woken_ns, uint64_t now_ns, b
     if (o->is_long) o->sleeps = sleeps_now();
 }
 
-bool overload_admits_now(struct overload *o, uint64_t woken_ns, unsigned share_percent)
+static unsigned percent_for(const struct overload *o, const struct overload_asker *who)
 {
+    if (who->tenant == 0) return OVERLOAD_UNKNOWN_PERCENT;
+    const uint64_t key = busiest_now(&o->keys), tenant = busiest_now(&o->tenants);
+    bool is_other = key != 0 ? key != who->key : tenant != 0 && tenant != who->tenant;
+    return is_other ? LIMIT_OVERLOAD_OTHERS : OVERLOAD_KNOWN_PERCENT;
+}
+
+bool overload_admits(struct overload *o, uint64_t woken_ns, uint64_t now_ns,
+                     const struct overload_asker *who)
+{
+    if (!o->is_long) return true;
     if (!o->is_judged) judge(o, woken_ns);
     if (o->longs < OVERLOAD_TURNS) return true;
-    uint64_t now_ns = world_monotonic_ns();
     if (now_ns < o->calm_ns + (uint64_t)OVERLOAD_MS * 1000000) return true;
-    return now_ns - woken_ns <= o->delay_ns / 100 * share_percent;
+    return now_ns - woken_ns <= o->delay_ns / 100 * percent_for(o, who);
+}
+
+void overload_note(struct overload *o, const struct overload_asker *who, uint64_t spent_ns)
+{
+    if (who->tenant == 0) return;
+    busiest_note(&o->tenants, who->tenant, spent_ns);
+    busiest_note(&o->keys, who->key, spent_ns);
 }
