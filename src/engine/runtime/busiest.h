@@ -1,9 +1,9 @@
-/* busiest.h - who has used more than half of a reactor's time lately, if anyone has.
+/* busiest.h - the client that has used more than half of a reactor's time lately, if one has.
  *
- * A weighted majority vote (Boyer and Moore, "MJRTY", 1981) over periods of BUSIEST_PERIOD_NS of time: it
- * keeps one candidate, whatever the number of askers, and a client with more than half of a period is
- * the candidate at its end. What the candidate has used since it became one is counted as well, so
- * that nobody is named who used less. One thread. */
+ * A weighted majority vote (Boyer and Moore, "MJRTY", 1981) over periods of BUSIEST_PERIOD_NS of
+ * time. It keeps one candidate, whatever the number of clients, and a client with more than half of
+ * a period is the candidate at its end. What the candidate has used since it became one is counted
+ * as well, so that a client with less is never named. One thread. */
 #ifndef ENGINE_BUSIEST_H
 #define ENGINE_BUSIEST_H
 
