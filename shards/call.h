@@ -85,6 +85,9 @@ struct call {
     uint16_t to;     /* reactor it was sent to */
     uint16_t slot;   /* not used by calls to every shard: …_LIST, REVIEW_FIND, DENY_SPELLINGS */
     bool answered;
+    /* of a token's look-up, at an engine that does not lead its fleet: its own copy is good enough, and
+     * the result waits for no log. The origin decides once, because the lead may be lost meanwhile. */
+    bool reads_copy;
     uint64_t now_ms;
     /* chance: of the first event that the shard makes; each further event adds one */
     struct id id;

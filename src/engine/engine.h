@@ -202,11 +202,6 @@ static inline bool engine_owns_state(const struct engine *e)
 {
     return e->member == NULL || fleet_member_leads(e->member);
 }
-/* At a replica of a fleet, its own copy of the state answers whether a token was minted (sight.h). */
-static inline bool engine_reads_copy(const struct engine *e, enum call_kind kind)
-{
-    return kind == CALL_TOKEN_GET && !engine_owns_state(e);
-}
 /* ERR_OK: it does now; else why not. */
 static inline enum err engine_state_refusal(const struct engine *e)
 {

@@ -248,3 +248,30 @@ def test_a_lease_that_ended_is_seen_at_admission_and_where_a_decision_is_recorde
     assert ask("bot", "get_x", text).json["decision"] == "allow"
     stack.engine.wait_ready()
     way.close()
+
+
+def test_a_leader_whose_log_stands_still_refuses_a_token_that_it_sees_for_the_first_time(broker, stack):
+    stack.engine.arguments[stack.engine.arguments.index("--journal.stall") + 1] = "1s"
+    way = behind_way(broker, stack.engine)
+    stack.seed()
+    mint = ("/v1/tokens/mint", {"scope": "*", "actor": "bot", "ttl_seconds": 600})
+    with stack.at_engine() as agent:
+        text = agent.post(*mint).json["token"]
+    way.lose(b"writ-fleet-entries")
+    parked = []
+
+    def wait_for_the_log():
+        with stack.at_engine() as agent:
+            parked.append(agent.post(*mint).status)
+
+    waiting = threading.Thread(target=wait_for_the_log)
+    waiting.start()
+    with stack.at_engine() as wire:
+        eventually(lambda: "journal.stall" in wire.get("/healthz").json["checks"]["fleet"], "the log stands still")
+    with stack.at_engine(text) as bot:
+        reply = bot.post("/v1/agent/authorize", {"actor": "bot", "action": "get_x"})
+    assert reply.status == 503 and reply.json["code"] == "overloaded", reply
+    way.lose()
+    waiting.join()
+    assert parked == [201]
+    way.close()

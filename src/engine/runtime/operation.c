@@ -376,7 +376,7 @@ static void raise_barrier(struct operation *e, const struct call *c)
 {
     operation_recorded(e, c->recorded_bytes);
     const bool is_own = c->to == e->engine_reactor->index;
-    if (engine_reads_copy(e->engine_reactor->engine, c->kind)) return;
+    if (c->reads_copy) return;
     if (e->engine_reactor->commit.log != NULL)
         operation_barrier(e,
                           (struct http_barrier){.lane = LANE_LOG, .block = is_own ? c->block : 0});
@@ -432,10 +432,9 @@ enum step_result operation_call(struct operation *e, enum call_kind kind, unsign
     operation_check(e);
     check(e->state == OPERATION_STEPPING && !call_asks_each_shard(kind));
     unsigned to = slot_owner(slot, w->engine->reactor_count);
-    const bool is_copys = engine_reads_copy(w->engine, kind);
-    enum err err = is_copys ? ERR_OK : may_begin(e);
-    if (err != ERR_OK) return refuse_call(e, err);
     address(e, c, kind, to, slot, e->arena);
+    enum err err = c->reads_copy ? ERR_OK : may_begin(e);
+    if (err != ERR_OK) return refuse_call(e, err);
     if (to == w->index) {
         if (!owner_call(w, c)) return away(e, 1);
         raise_barrier(e, c);
@@ -546,6 +545,7 @@ enum step_result operation_gather(struct operation *e, enum call_kind kind)
     const unsigned calls_away = (unsigned)count_of_shards - 1;
     operation_check(e);
     check(e->wait == NULL && call_asks_each_shard(kind));
+    e->call.kind = kind;
     e->call.list.before = engine_reactor_ordinal_next(w);
     give_back_gathered(e);
     struct call **gathered = arena_array(e->arena, struct call *, count_of_shards);

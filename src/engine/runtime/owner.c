@@ -338,7 +338,7 @@ static bool run(struct engine_reactor *w, struct call *c)
         c->answered = true;
     }
     if (!c->answered) return false;
-    if (!engine_reads_copy(w->engine, c->kind)) c->block = later(c->block, present(w));
+    if (!c->reads_copy) c->block = later(c->block, present(w));
     /* A repeated revocation, or a search for it, is answered no earlier than the first one. */
     c->shows_revocation = call_is_about_revocation(c->kind);
     if (c->shows_revocation) c->place = o->place;

@@ -34,6 +34,8 @@ static enum err confirm(const struct operation *e, struct fault *f)
     if (call->err == ERR_NOT_FOUND ||
         (call->err == ERR_OK && !sight_is_minted(c->token, c->key, &call->token.facts)))
         return fault_plain(f, ERR_TOKEN_UNKNOWN);
+    if (call->err == ERR_NO_LEADER || call->err == ERR_LEADER_CHANGED)
+        return fault_plain(f, call->err);
     if (call->err != ERR_OK)
         return fault_set(f, ERR_OVERLOADED, "",
                          "too many requests are waiting for other reactors; try again later");
@@ -48,6 +50,7 @@ enum step_result sight_confirm(struct operation *e)
     if (!sight_is_needed(e)) return STEP_NEXT;
     struct engine_reactor *w = e->engine_reactor;
     check(c->token != NULL);
+    e->call.reads_copy = w->relaying.follows;
     if (w->relaying.follows && e->x != NULL) e->request = forward_request_copy(e->x, e->arena);
     e->call.tenant = c->token->tenant;
     /* the key that minted the token; the token is its own */
@@ -62,7 +65,10 @@ enum step_result sight_confirmed(struct operation *e)
     struct caller *c = &e->caller;
     struct fault f;
     enum err err = confirm(e, &f);
-    if (err == ERR_TOKEN_UNKNOWN && w->relaying.follows) {
+    const bool is_copys =
+        e->call.reads_copy; /* and not the leader's word, which waits for the log */
+    e->call.reads_copy = false;
+    if (err == ERR_TOKEN_UNKNOWN && is_copys) {
         if (relaying_asks(&w->relaying, c->token->key, world_now_ms())) return operation_relay(e);
         (void)fault_set(&f, ERR_OVERLOADED, "", "%s", RELAYED_NOES_TEXT);
         return operation_fail(e, &f);
