@@ -30,6 +30,7 @@ import xml.etree.ElementTree as ElementTree
 TOP = pathlib.Path(__file__).resolve().parents[2]
 LONG = TOP / "build" / "long"
 FLEET_PROGRESS = LONG / "fleet.progress"
+FLEET_FAULTS_PROGRESS = LONG / "fleet-faults.json"
 JOBS = str(os.cpu_count() or 2)
 FUZZ_SECONDS = int(os.environ.get("WRIT_FUZZ_SECONDS", "600"))  # for each target
 
@@ -182,7 +183,7 @@ def pytest(folder, name, paths, environment=None, arguments=(), aside=False):
 PROCESSES = {"e2e": 4, "clients": 2, "integration": 4}
 # The files that take longest begin first: no process is left alone with one of them while the others have ended.
 LONGEST = {"e2e": ["queue", "policies_dir", "survival", "races", "cli", "tokens", "http", "notify", "sessions", "traces", "console", "network"],
-           "integration": ["planted", "kafka", "postgres", "set", "redis", "faults", "analysts", "stack_faults", "journal_faults", "recovery"]}
+           "integration": ["planted", "fleet_faults", "kafka", "postgres", "set", "redis", "faults", "analysts", "stack_faults", "journal_faults", "recovery"]}
 
 
 def folder_of_tests(folder, name):
@@ -247,7 +248,7 @@ def long_journal_faults():
     folder = build("dev")
     if folder is None:
         return Counts(failed=1)
-    apart = [f"--ignore=tests/integration/test_{name}.py" for name in ("damaged", "faults", "stack_faults", "planted")]  # steps of their own
+    apart = [f"--ignore=tests/integration/test_{name}.py" for name in ("damaged", "faults", "stack_faults", "planted", "fleet_faults")]  # steps of their own
     return pytest(folder, "journal-faults", ["tests/integration"], {"WRIT_LONG": "1"}, ["-s", *apart])
 
 
@@ -331,6 +332,15 @@ def long_fleet():
     folder = build("release")
     return program(folder, "sim_sim_fleet", "--seeds", "1000000", "--progress", str(FLEET_PROGRESS),
                    count=r"(\d+) seeds, ", least=1000000) if folder else Counts(failed=1)
+
+
+def long_fleet_faults():
+    """Engines, brokers and machines of a fleet killed, stopped and cut off, in namespaces. Goes on where a run was stopped."""
+    folder = build("dev")
+    if folder is None:
+        return Counts(failed=1)
+    return pytest(folder, "fleet-faults", ["tests/integration/test_fleet_faults.py"],
+                  {"WRIT_LONG": "1", "WRIT_FLEET_PROGRESS": str(FLEET_FAULTS_PROGRESS)}, ["-s"])
 
 
 def long_races():
@@ -485,6 +495,7 @@ def long():
             say("Sources changed since the last long run: starting afresh.")
         state = {"sources": now, "steps": {}}
         FLEET_PROGRESS.unlink(missing_ok=True)
+        FLEET_FAULTS_PROGRESS.unlink(missing_ok=True)
 
     def is_done(name):
         return name in state["steps"] and not state["steps"][name]["failed"]
@@ -503,7 +514,7 @@ def long():
 
     steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults), ("tls", long_tls), ("damaged", long_damaged),
              ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("masks", long_masks), ("shadow", long_shadow), ("limits", long_limits), ("planted", long_planted),
-             ("state", long_state), ("fleet", long_fleet), ("steps", long_steps), ("races", long_races), ("retries", long_retries), ("walks", long_walks), ("agents", long_agents), ("coding", long_coding), ("documents", long_documents), ("console", long_console), ("races_tsan", long_races_tsan),
+             ("state", long_state), ("fleet", long_fleet), ("fleet_faults", long_fleet_faults), ("steps", long_steps), ("races", long_races), ("retries", long_retries), ("walks", long_walks), ("agents", long_agents), ("coding", long_coding), ("documents", long_documents), ("console", long_console), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan), ("cel", long_cel)]
     for name, step in steps:
         if is_done(name):
