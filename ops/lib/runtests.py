@@ -248,7 +248,7 @@ def long_journal_faults():
     folder = build("dev")
     if folder is None:
         return Counts(failed=1)
-    apart = [f"--ignore=tests/integration/test_{name}.py" for name in ("damaged", "faults", "stack_faults", "planted", "fleet_faults")]  # steps of their own
+    apart = [f"--ignore=tests/integration/test_{name}.py" for name in ("damaged", "faults", "stack_faults", "planted", "fleet_faults", "fleet_revocation")]  # steps of their own
     return pytest(folder, "journal-faults", ["tests/integration"], {"WRIT_LONG": "1"}, ["-s", *apart])
 
 
@@ -339,7 +339,7 @@ def long_fleet_faults():
     folder = build("dev")
     if folder is None:
         return Counts(failed=1)
-    return pytest(folder, "fleet-faults", ["tests/integration/test_fleet_faults.py"],
+    return pytest(folder, "fleet-faults", ["tests/integration/test_fleet_faults.py", "tests/integration/test_fleet_revocation.py"],
                   {"WRIT_LONG": "1", "WRIT_FLEET_PROGRESS": str(FLEET_FAULTS_PROGRESS)}, ["-s"])
 
 

@@ -5,8 +5,10 @@ stops the clients and holds what they saw against the log of the brokers, the st
 """
 
 import collections
+import contextlib
 import pathlib
 import signal
+import sqlite3
 import time
 
 from harness import eventually, seconds_until
@@ -214,8 +216,20 @@ class Campaign:
                 leader.wait()
         return shown, len(seen)
 
-    def conclude(self, copies=1, stored=None):
-        """The verdict, printed. `stored`: gives the ids of the fleet's events in the audit trail, once all are there."""
+    def stored(self, events):
+        """The ids of the fleet's events in the audit trail, once all that are in the log are there; those that begin a term are not in the log."""
+        wanted = {event["event_id"] for event in events}
+
+        def found():
+            with contextlib.closing(sqlite3.connect(f"file:{self.net.data / 'platform.db'}?mode=ro", uri=True)) as store:
+                rows = store.execute("SELECT event_id, kind FROM records WHERE node = ?", [f"fleet.{self.net.name}"]).fetchall()
+            ids = [id for id, kind in rows if kind != "leader.changed" or id in wanted]
+            return ids if wanted <= set(ids) else None
+
+        return eventually(found, "the trail has all that the log has")
+
+    def conclude(self, copies=1):
+        """The verdict, printed."""
         self.net.revive()
         self.clients.stop()
         shown, engines = self.states(copies)
@@ -227,7 +241,7 @@ class Campaign:
             return True
 
         seconds = seconds_until(is_read)
-        verdict = fleet_checker.check(self.clients.notes.list, replay.events, shown, stored(replay) if stored else None)
+        verdict = fleet_checker.check(self.clients.notes.list, replay.events, shown, self.stored(replay.events))
         notes = len(self.clients.notes.list)
         print(f"{notes} answers and {sum(len(probe.served) for probe in self.clients.probes)} probes; the log has {replay.counted} counted entries, "
               f"{replay.heartbeats} heartbeats, {replay.stale} stale entries, {len(replay.terms)} terms, {len(replay.events)} events "

@@ -171,7 +171,7 @@ class NetBroker:
         (self.folder / "tmp").mkdir()
         with open(self.folder / "stdout.log", "ab") as out:
             self.process = subprocess.Popen(
-                [*self.host.prefix, *self.java("-Xms64m", "-Xmx256m", "-Dlog4j2.configurationFile=log4j2.properties", "-Dkafka.log=log",
+                [*self.host.prefix, *self.rig.broker_prefix, *self.java("-Xms64m", "-Xmx256m", "-Dlog4j2.configurationFile=log4j2.properties", "-Dkafka.log=log",
                                                "-Djava.io.tmpdir=tmp"), "kafka.Kafka", "server.properties"],
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=die_with_us)
         return self
@@ -218,13 +218,14 @@ class NetProgram(Program):
 
 
 class FleetNet(Stack):
-    """Three brokers, `engines` engines of one fleet, a platform. `kafka`: settings of the brokers."""
+    """Three brokers, `engines` engines of one fleet, a platform. `kafka`: settings of the brokers. `alone`: one more engine, of no fleet.
+    `engine_prefix`, `broker_prefix`: commands before those of the programs."""
 
-    def __init__(self, folder, engines=3, kafka=None, lease="5s", fleet=True, reactors="2"):
+    def __init__(self, folder, engines=3, kafka=None, lease="5s", reactors="2", alone=False, engine_prefix=(), broker_prefix=()):
         super().__init__(pathlib.Path(folder))
         self.kafka = dict(KAFKA_DEFAULTS if kafka is None else kafka)
         self.cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A").replace("_", "B")
-        self.network = Network()
+        self.network, self.broker_prefix = Network(), list(broker_prefix)
         self.brokers = [NetBroker(self, i) for i in range(3)]
         self.name = "net"
         self.topic = f"writ.state.{self.name}"
@@ -235,21 +236,23 @@ class FleetNet(Stack):
         self.platform.host_address = self.network.address("root")
         listen = self.platform.arguments.index("--listen")
         self.platform.arguments[listen + 1] = f"{self.platform.host_address}:{self.platform.port}"
-        self.engines = []
-        for i in range(engines):
-            host, address = self.network.add(f"engine{i}", 11 + i)
-            one = NetProgram("writ-engine", 8080, [], self.folder / f"engine{i}.log", prefix=host.prefix)
-            one.host_address, one.number, one.life, one.is_asleep = address, i, 0, False
-            one.arguments = ["--data", "", "--pepper_file", str(self.data / "pepper"), "--listen", f"{address}:8080",
-                             "--platform.url", self.platform.url, "--platform.key_file", str(self.key_file), "--reactors", reactors,
-                             "--journal.segment_size", "1MiB", "--journal.stall", "10m", "--overload.delay", "0", "--node", "", *common]
-            if fleet:
-                one.arguments += ["--fleet", self.name, "--fleet.advertise", one.url, "--fleet.lease", lease]
-            self.new_disk(one)
-            self.engines.append(one)
+        members = [self.make_engine(i, reactors, common, engine_prefix) for i in range(engines + alone)]
+        for one in members[:engines]:
+            one.arguments += ["--fleet", self.name, "--fleet.advertise", one.url, "--fleet.lease", lease]
+        self.engines, self.alone = members[:engines], members[-1] if alone else None
         self.engine = self.engines[0]
         self.platform.arguments[self.platform.arguments.index("--engine.url") + 1] = self.engine.url
         self.platform.arguments += common
+
+    def make_engine(self, number, reactors, common, prefix):
+        host, address = self.network.add(f"engine{number}", 11 + number)
+        one = NetProgram("writ-engine", 8080, [], self.folder / f"engine{number}.log", prefix=[*host.prefix, *prefix])
+        one.host_address, one.number, one.life, one.is_asleep = address, number, 0, False
+        one.arguments = ["--data", "", "--pepper_file", str(self.data / "pepper"), "--listen", f"{address}:8080",
+                         "--platform.url", self.platform.url, "--platform.key_file", str(self.key_file), "--reactors", reactors,
+                         "--journal.segment_size", "1MiB", "--journal.stall", "10m", "--overload.delay", "0", "--node", "", *common]
+        self.new_disk(one)
+        return one
 
     def new_disk(self, engine):
         """A new data directory, of a new node: the platform has the records of the old one."""
@@ -274,19 +277,19 @@ class FleetNet(Stack):
         self.platform.start()
         first = self.engines[0]
         plain = list(first.arguments)
-        if "--fleet" in plain:
-            first.arguments = [*plain, "--fleet.seed", "true"]
+        first.arguments = [*plain, "--fleet.seed", "true"]
         first.start()
         first.arguments = plain
         self.keys["reviewer"] = self.key("rita", ["reviewer"], owner="rita", reviewers=["*"], wait=False)
         if policy:
             self.policy("all", policy, wait=False)
-        for engine in self.engines[1:]:
+        programs = [*self.engines, *([self.alone] if self.alone else [])]
+        for engine in programs[1:]:
             engine.start(ready=False)
-        for engine in self.engines:
+        for engine in programs:
             engine.wait_ready()
         newest = self.metrics(self.platform)["writ_platform_bundle_revision"]
-        for engine in self.engines:
+        for engine in programs:
             eventually(lambda e=engine: self.metrics(e)["writ_engine_bundle_revision"] >= newest, f"{engine.log} follows")
         return self
 
@@ -367,9 +370,7 @@ class FleetNet(Stack):
         eventually(ready, f"engine {engine.number} is ready; its log:\n{engine.tail()}")
 
     def close(self):
-        for engine in self.engines:
-            if engine.process is not None:
-                engine.signal(signal.SIGKILL)
+        for engine in [*self.engines, *([self.alone] if self.alone else [])]:
             engine.end()
         self.platform.end()
         for broker in self.brokers:
