@@ -42,7 +42,7 @@ offered_synced measure latency at a rate: ops/lib/bench_offered.py. swap_100k re
 load: ops/lib/bench_swap.py. overload and false_credentials send more than an engine can handle:
 ops/lib/bench_overload.py. attack has one client that tries to use up an engine, beside an honest one:
 ops/lib/bench_attack.py. hook starts the hook of coding agents: ops/lib/bench_hook.py. Those of
---stack are with Kafka and PostgreSQL: ops/lib/bench_stack.py.
+--stack are with Kafka and PostgreSQL: ops/lib/bench_stack.py, and those of a fleet: ops/lib/bench_fleet.py.
 """
 
 import argparse
@@ -66,6 +66,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
 import bench_attack  # noqa: E402
+import bench_fleet  # noqa: E402
 import bench_hook  # noqa: E402
 import bench_offered  # noqa: E402
 import bench_overload  # noqa: E402
@@ -595,7 +596,7 @@ def micro_benchmarks():
 
 def main():
     parser = argparse.ArgumentParser(prog="ops/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_attack.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS, *bench_stack.ROWS],
+    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_attack.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS, *bench_stack.ROWS, *bench_fleet.ROWS],
                         help="only this row (may be repeated)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="of load in each turn")
@@ -626,7 +627,7 @@ def main():
     bench = Bench(options, options.data.resolve())
     start = time.monotonic()
     rows = []
-    wanted = options.row or (bench_stack.ROWS if options.stack else [*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_attack.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS])
+    wanted = options.row or ([*bench_stack.ROWS, *bench_fleet.ROWS] if options.stack else [*ROWS, *bench_offered.ROWS, *bench_overload.ROWS, *bench_attack.ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_hook.ROWS])
     for row in (name for name in ROWS if name in wanted):
         rows.append(bench.measure(row))
         print(f"{row}: {rows[-1]['cpu_us']} us of CPU a request, {rows[-1]['vs_nginx']} of nginx's", file=sys.stderr)
@@ -637,6 +638,7 @@ def main():
     swap_rows = bench_swap.measure(bench, [name for name in bench_swap.ROWS if name in wanted], sys.modules[__name__])
     hook_rows = bench_hook.measure(bench, [name for name in bench_hook.ROWS if name in wanted], sys.modules[__name__])
     stack_rows = bench_stack.measure(bench, [name for name in bench_stack.ROWS if name in wanted], sys.modules[__name__])
+    fleet_rows = bench_fleet.measure(bench, [name for name in bench_fleet.ROWS if name in wanted], sys.modules[__name__])
     about = {"processor": processor(), "cores": os.cpu_count(), "kernel": machine.release(), "file_system": kind,
              "rules": bench.rules, "state_size": options.state_size, "traffic": "corpus of tool calls" if bench.from_corpus else "seeded generator",
              "rounds": options.rounds, "seconds_a_turn": options.seconds}
@@ -652,17 +654,18 @@ def main():
     bench_swap.print_table(swap_rows)
     bench_hook.print_table(hook_rows)
     bench_stack.print_table(stack_rows)
+    bench_fleet.print_table(fleet_rows)
     micro = {} if options.no_micro or options.stack else micro_benchmarks()
     print(f"\n{time.monotonic() - start:.0f} seconds", file=sys.stderr)
     shutil.rmtree(options.data / "stack", ignore_errors=True)
 
-    document = json.dumps({"rows": rows + offered_rows + overload_rows + attack_rows + state_rows + swap_rows + hook_rows + stack_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
+    document = json.dumps({"rows": rows + offered_rows + overload_rows + attack_rows + state_rows + swap_rows + hook_rows + stack_rows + fleet_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
     if quiet:
         print(document, file=stdout)
     elif options.json:
         pathlib.Path(options.json).write_text(document + "\n")
     missed = [r["name"] for r in rows if r["gate"] and r["vs_nginx"] < r["gate"]]
-    missed += [r["name"] for r in state_rows + stack_rows if r["goal_met"] is False]
+    missed += [r["name"] for r in state_rows + stack_rows + fleet_rows if r["goal_met"] is False]
     if missed and not options.quick:
         print(f"below their gate: {', '.join(missed)}", file=sys.stderr)
         return 1
