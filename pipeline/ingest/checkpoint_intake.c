@@ -69,9 +69,10 @@ static enum err verify(struct store *s, const struct ingest_batch *b, const stru
 {
     uint8_t keys[ENGINE_KEYS_MAX][ED25519_KEY_BYTES];
     size_t count;
-    enum err err = engine_keys_of(s, b->node, b->journal, keys, &count, f);
+    bool is_known;
+    enum err err = engine_keys_of(s, b->node, b->journal, keys, &count, &is_known, f);
     if (err != ERR_OK) return err;
-    *ret = count == 0 ? UNTRUSTED : FORGED;
+    *ret = is_known ? FORGED : UNTRUSTED;
     for (size_t i = 0; i < count && *ret != TRUSTED; i++) {
         const struct note_key key = note_key_of(c->origin, keys[i]);
         if (note_verify(note, &key) == NOTE_SIGNED) *ret = TRUSTED;

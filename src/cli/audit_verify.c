@@ -33,6 +33,7 @@ struct known_key {
     char node[NAME_MOST + 1], journal[NAME_MOST + 1];
     size_t node_size, journal_size;
     uint8_t public_key[ED25519_KEY_BYTES];
+    uint64_t distrusted_from;
 };
 
 struct verify_run {
@@ -140,7 +141,9 @@ static bool copy_name(char *to, struct str name)
 
 static void add_key(struct verify_run *v, const struct evidence_line *l)
 {
-    struct known_key k = {.node_size = l->node.size, .journal_size = l->journal.size};
+    struct known_key k = {.node_size = l->node.size,
+                          .journal_size = l->journal.size,
+                          .distrusted_from = json_u64(l->head, STR("distrusted_from"), 0)};
     uint8_t bytes[(ED25519_KEY_BYTES + 2) / 3 * 3];
     size_t size;
     struct str digits = json_text(l->head, STR("public_key"));
@@ -180,7 +183,8 @@ static int begin_stream(struct verify_run *v, const struct evidence_line *l)
     memset(v->seen, 0, sizeof *v->seen * TRACES_KEPT);
     for (size_t i = 0; i < v->key_count; i++) {
         if (is_of(&v->keys[i], l->node, l->journal))
-            (void)verify_add_key(&v->stream, v->keys[i].public_key); /* more are not tried */
+            (void)verify_add_key(&v->stream, v->keys[i].public_key,
+                                 v->keys[i].distrusted_from); /* more are not tried */
         if (is_of(&v->keys[i], STR(""), STR("")) && v->platform[0] != '\0') {
             struct note_key k = note_key_of(str_from(v->platform), v->keys[i].public_key);
             (void)verify_add_platform(&v->stream, &k);

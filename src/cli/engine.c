@@ -86,12 +86,15 @@ static void add_key(struct cli *c, struct table *t, const struct json *key)
                                           "created_at", "created_by", "is_valid"};
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         table_add(t, member_shown(c, key, members[i]));
+    uint64_t from = json_u64(key, STR("distrusted_from"), 0);
+    table_add(t, from == 0 ? STR("all")
+                           : arena_printf(&c->arena, "before %llu", (unsigned long long)from));
 }
 
 static int engine_trust(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"NODE",          "JOURNAL", "PUBLIC KEY", "REGISTERED",
-                                        "REGISTERED BY", "VALID",   NULL};
+                                        "REGISTERED BY", "VALID",   "RECORDS",    NULL};
     struct buf body = cli_scratch(c, 8 << 10);
     struct reply reply;
     if (!argument_given(a, "public-key")) {
@@ -116,6 +119,42 @@ static int engine_trust(struct cli *c, const struct arguments *a)
     return DONE;
 }
 
+/* ---- distrust ---- */
+
+static const char distrust_text[] =
+    "The key of an engine was stolen, or lost to others. Its checkpoints count for the records that are\n"
+    "stored now, and no longer for later ones: the platform refuses them, and writ audit verify names them.\n"
+    "The engine makes another key if engine/evidence.key and evidence.pub are removed from its data\n"
+    "directory before a restart; register it with writ engine trust. An event engine.distrusted records\n"
+    "it. A key that was withdrawn cannot be registered again. The command needs the role admin, and tenant *.";
+
+static int engine_distrust(struct cli *c, const struct arguments *a)
+{
+    static const char *const names[] = {"node", "journal", "public-key", "reason"};
+    static const char *const members[] = {"node", "journal", "public_key", "reason"};
+    struct buf body = cli_scratch(c, 8 << 10);
+    struct reply reply;
+    if (!argument_given(a, "node") || !argument_given(a, "public-key"))
+        return cli_complain(c, USAGE,
+                            "--node and --public-key are needed: writ engine trust lists the keys");
+    buf_put_byte(&body, '{');
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        put_text_member(&body, members[i], argument_text(a, names[i]));
+    buf_put_byte(&body, '}');
+    int code = cli_post(c, "/api/v1/audit/engine-keys:distrust", &body, &reply);
+    if (code != DONE || c->json) return code;
+    fprintf(c->out, "This key of %.*s counts for the records before %llu only.\n",
+            STR_FORMAT(member_shown(c, reply.root, "node")),
+            (unsigned long long)json_u64(reply.root, STR("distrusted_from"), 0));
+    return DONE;
+}
+
+static const struct flag distrust_flags[] = {
+    {"node", "NAME", "the engine's node"},
+    {"journal", "NAME", "its journal (default: 0, an engine's own)"},
+    {"public-key", "KEY", "the registered key that counts no longer"},
+    {"reason", "TEXT", "why, for the audit trail"},
+    {NULL, NULL, NULL}};
 static const struct flag trust_flags[] = {
     {"node", "NAME", "the engine's node"},
     {"journal", "NAME", "its journal (default: 0, an engine's own)"},
@@ -133,6 +172,8 @@ const struct command engine_commands[] = {
      0, 0, engine_list},
     {"engine", "trust", "", "register the key with which an engine signs its records", trust_text,
      trust_flags, 0, 0, engine_trust},
+    {"engine", "distrust", "", "withdraw the key of an engine for all later records", distrust_text,
+     distrust_flags, 0, 0, engine_distrust},
     {"engine", "forget", "NODE", "no longer wait for a node, and remove its streams", forget_text,
      forget_flags, 1, 1, engine_forget},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -97,7 +97,7 @@ bool event_kind_is_known(struct str kind)
         "key.created",     "key.revoked",      "auth.failed",     "audit.dropped",
         "audit.forgotten", "audit.gap",        "engine.started",  "engine.stopped",
         "engine.adopted",  "engine.trusted",   "signer.rotated",  "session.started",
-        "session.ended",   "leader.changed",
+        "session.ended",   "leader.changed",   "audit.read",      "engine.distrusted",
     };
     if (event_kind_is_external(kind)) kind = str_skip(kind, sizeof EVENT_EXTERNAL - 1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -100,9 +100,11 @@ void verify_fini(struct verify *h)
     *h = (struct verify){0};
 }
 
-enum err verify_add_key(struct verify *h, const uint8_t public_key[ED25519_KEY_BYTES])
+enum err verify_add_key(struct verify *h, const uint8_t public_key[ED25519_KEY_BYTES],
+                        uint64_t distrusted_from)
 {
     if (h->key_count == VERIFY_KEYS_MAX) return ERR_FULL;
+    h->distrusted_from[h->key_count] = distrusted_from;
     memcpy(h->keys[h->key_count++].public_key, public_key, ED25519_KEY_BYTES);
     return ERR_OK;
 }
@@ -117,10 +119,11 @@ enum err verify_add_platform(struct verify *h, const struct note_key *k)
 /* ---- checkpoints ---- */
 
 /* Whether a registered key signed it, under the name of its tree. */
-static bool is_signed(struct verify *h, const struct note *n, struct str origin)
+static bool is_signed(struct verify *h, const struct note *n, struct str origin, uint64_t end)
 {
     if (!note_name_is_valid(origin)) return false;
     for (size_t i = 0; i < h->key_count; i++) {
+        if (h->distrusted_from[i] > 0 && end >= h->distrusted_from[i]) continue;
         struct note_key k = note_key_of(origin, h->keys[i].public_key);
         if (note_verify(n, &k) == NOTE_SIGNED) return true;
     }
@@ -195,7 +198,8 @@ static const char *read_mark(struct verify *h, const struct verify_checkpoint *c
     ret->base = base;
     ret->end = base + p.size - 1;
     ret->root = p.root;
-    if (!is_signed(h, &n, p.origin)) return "no registered key signed it";
+    if (!is_signed(h, &n, p.origin, ret->end))
+        return "no registered key signed it that counts for these records";
     h->has_signed = true;
     if (h->first_base == 0 || base < h->first_base) h->first_base = base;
     if (c->is_anchor) return NULL;

@@ -99,6 +99,7 @@ struct verify {
     void *context;
     struct hasher *hasher;
     struct note_key keys[VERIFY_KEYS_MAX]; /* of the stream's engine */
+    uint64_t distrusted_from[VERIFY_KEYS_MAX];
     size_t key_count;
     struct note_key platforms[VERIFY_KEYS_MAX]; /* sign notes of removal */
     size_t platform_count;
@@ -132,8 +133,10 @@ void verify_init(struct verify *h, struct str node, struct str journal, verify_t
                  void *context);
 void verify_fini(struct verify *h);
 
-/* The public key of the stream's engine. ERR_FULL: too many. */
-enum err verify_add_key(struct verify *h, const uint8_t public_key[ED25519_KEY_BYTES]);
+/* The public key of the stream's engine; it counts for checkpoints that end before the record
+ * distrusted_from (0: for all). ERR_FULL: too many. */
+enum err verify_add_key(struct verify *h, const uint8_t public_key[ED25519_KEY_BYTES],
+                        uint64_t distrusted_from);
 /* A key of the platform, under its name, which is borrowed. ERR_FULL: too many. */
 enum err verify_add_platform(struct verify *h, const struct note_key *k);
 

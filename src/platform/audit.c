@@ -31,6 +31,7 @@ struct audit_detail {
     struct job *job;
     struct arena arena; /* of the current event */
     uint64_t count, last_id;
+    uint64_t own_reads; /* events about reads of the same key */
 };
 
 /* ---- on a reader ---- */
@@ -93,12 +94,26 @@ static bool is_full(const struct audit_detail *d)
     return d->count == d->query.limit - 1 || is_large;
 }
 
+/* Whether it is an event about reads of the caller itself. */
+static bool is_own_read(struct audit_detail *d, const struct audit_stored *row)
+{
+    static const struct str mark = STR("\"kind\":\"audit.read\"");
+    struct event e;
+    if (!str_is_absent(row->source.node) ||
+        memmem(row->bytes.bytes, row->bytes.size, mark.bytes, mark.size) == NULL)
+        return false;
+    arena_reset(&d->arena);
+    return event_read(row->bytes, &d->arena, &e, NULL) == ERR_OK &&
+           str_equal(e.kind, STR("audit.read")) && str_equal(e.key_id, d->job->actor.key_id);
+}
+
 static bool put_row(void *context, const struct audit_stored *row)
 {
     struct audit_detail *d = context;
     struct buf *out = &d->job->reply;
     if (is_full(d)) return false;
     if (d->count++ > 0) buf_put_byte(out, ',');
+    if (is_own_read(d, row)) d->own_reads++;
     buf_printf(out, "{\"id\":%llu,", (unsigned long long)row->id);
     put_time(out, "created_at", row->created_at);
     put_source(out, &row->source);
@@ -165,6 +180,41 @@ static void audit_work(struct job *j, struct store *s)
 }
 
 /* ---- on the reactor ---- */
+
+static struct str filter_of(const struct audit_detail *d, char to[READ_FILTER_TEXT])
+{
+    const struct audit_query *q = &d->query;
+    const struct {
+        const char *name;
+        struct str value;
+    } texts[] = {{"actor", q->actor},      {"action", q->action}, {"decision", q->decision},
+                 {"kind", q->kind},        {"rule", q->rule},     {"user_id", q->user_id},
+                 {"trace_id", q->trace_id}};
+    struct buf out = buf_over(to, READ_FILTER_TEXT);
+    char time[TIME_TEXT];
+    buf_put(&out, d->is_trace ? STR("trace") : STR("query"));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!str_is_absent(texts[i].value))
+            buf_printf(&out, " %s=%.*s", texts[i].name, STR_FORMAT(str_cut(texts[i].value, 64)));
+    if (q->has_from) {
+        time_write(q->from_ms, time);
+        buf_printf(&out, " from=%.*s", TIME_TEXT, time);
+    }
+    if (q->has_to) {
+        time_write(q->to_ms, time);
+        buf_printf(&out, " to=%.*s", TIME_TEXT, time);
+    }
+    return buf_view(&out);
+}
+
+static void audit_done(struct job *j)
+{
+    const struct audit_detail *d = j->detail;
+    char text[READ_FILTER_TEXT];
+    bool has_only_own = d->count > 0 && d->count == d->own_reads;
+    if (j->err == ERR_OK && !has_only_own) reads_note(j, filter_of(d, text), d->count);
+    job_answer(j);
+}
 
 static enum err bad(struct fault *f, const char *name, struct str value, const char *what)
 {
@@ -283,6 +333,7 @@ void audit_query_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, audit_work);
     j->is_slow = true;
+    j->done = audit_done;
     struct audit_detail *d = job_detail(j, struct audit_detail);
     job_send_if(j, x, read_query(j, x, d), QUEUE_READER);
 }
@@ -292,6 +343,7 @@ void audit_trace_handle(void *context, struct http_exchange *x)
     struct platform *p = context;
     struct job *j = job_create(p, x, audit_work);
     j->is_slow = true;
+    j->done = audit_done;
     struct audit_detail *d = job_detail(j, struct audit_detail);
     enum err err = settle_tenant(p, NULL, &j->fault);
     d->is_trace = true;

@@ -77,6 +77,7 @@ static void tick(struct loop_timer *t)
     world_time_discipline();
     clock_log();
     auth_failed_record(p);
+    reads_record(p);
     checks_tick(p);
     followers_tick(p);
     tls_keep_up(p->tls, false);
@@ -261,10 +262,11 @@ static void drain_tick(struct loop_timer *t)
 {
     struct platform *p = link_owner(t, struct platform, tick);
     auth_failed_record(p);
+    reads_record(p);
     loop_timer_start(p->loop, &p->tick, TICK_MS, drain_tick);
 }
 
-/* Stop accepting → answer waiting requests → finish running jobs → record refused credentials. */
+/* Stop accepting → answer waiting requests → finish running jobs → record refused credentials and reads. */
 static void drain(struct platform *p)
 {
     p->draining = true;
@@ -281,6 +283,7 @@ static void drain(struct platform *p)
         bool busy = http_server_connections(p->server) > 0 || work_under_way(p->work) > 0;
         if (!busy && !is_recorded) {
             auth_failed_record(p);
+            reads_record(p);
             is_recorded = true;
             busy = work_under_way(p->work) > 0;
         }

@@ -2,6 +2,7 @@
  * verifier (schemas/evidence.md). Streams have records of all tenants, so only keys of every tenant may
  * read it. */
 #include "store/evidence_page.h"
+#include "store/engine_key.h"
 
 #include "base/limits.h"
 #include "base/time.h"
@@ -18,21 +19,13 @@ struct evidence_detail {
 /* ---- on a reader ---- */
 
 static bool is_registered(void *context, struct str node, struct str journal, struct str public_key,
-                          struct str mac)
+                          uint64_t distrusted_from, struct str mac)
 {
     const struct evidence_detail *d = context;
-    char bytes[2 * EVIDENCE_PLACE_TEXT + 256];
-    struct buf text = buf_over(bytes, sizeof bytes);
-    struct sha256 stored;
-    buf_put(&text, node);
-    buf_put_byte(&text, '\0');
-    buf_put(&text, journal);
-    buf_put_byte(&text, '\0');
-    buf_put(&text, public_key);
-    if (text.overflow || !sha256_read_hex(mac, &stored)) return false;
-    struct sha256 right =
-        hmac_once(str_of((const char *)d->key.bytes, SHA256_BYTES), buf_view(&text));
-    return bytes_equal_secret(right.bytes, stored.bytes, SHA256_BYTES);
+    char expected[SHA256_HEX];
+    return mac.size == sizeof expected &&
+           engine_key_mac(&d->key, node, journal, public_key, distrusted_from, expected) &&
+           bytes_equal_secret(expected, mac.bytes, sizeof expected);
 }
 
 /* The parameters of the next page. */
@@ -75,6 +68,23 @@ static void evidence_work(struct job *j, struct store *s)
 }
 
 /* ---- on the reactor ---- */
+
+static void evidence_done(struct job *j)
+{
+    const struct evidence_asked *asked = &((const struct evidence_detail *)j->detail)->asked;
+    char time[TIME_TEXT], text[READ_FILTER_TEXT];
+    struct buf filter = buf_over(text, sizeof text);
+    uint64_t lines = 0;
+    buf_put_literal(&filter, "evidence");
+    time_write(asked->from_ms, time);
+    if (asked->has_from) buf_printf(&filter, " from=%.*s", TIME_TEXT, time);
+    time_write(asked->to_ms, time);
+    if (asked->has_to) buf_printf(&filter, " to=%.*s", TIME_TEXT, time);
+    for (size_t i = 0; i < j->reply.size; i++)
+        if (j->reply.bytes[i] == '\n') lines++;
+    if (j->err == ERR_OK) reads_note(j, buf_view(&filter), lines);
+    job_answer(j);
+}
 
 static enum err name_parameter(struct job *j, const struct http_exchange *x, const char *name,
                                struct str *ret)
@@ -140,5 +150,6 @@ void evidence_page_handle(void *context, struct http_exchange *x)
     d->key = hkdf_once(str_of((const char *)p->pepper.bytes, sizeof p->pepper.bytes), STR(""),
                        STR("writ registered keys of engines 1"));
     j->is_slow = true;
+    j->done = evidence_done;
     job_send_if(j, x, err, QUEUE_READER);
 }

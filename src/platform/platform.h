@@ -31,6 +31,7 @@
 #include "platform/followers.h"
 #include "platform/retention_thread.h"
 #include "platform/providers.h"
+#include "platform/reads.h"
 #include "platform/policy_set.h"
 #include "platform/policy_directory.h"
 #include "platform/sessions.h"
@@ -113,6 +114,7 @@ struct platform {
     atomic_bool stopping, reloading;           /* set by any thread */
     bool draining;
 
+    struct reads reads;     /* of the audit trail, in this minute */
     struct refused refused; /* credentials of this second, until they are recorded */
     bool refused_wait;      /* the last of them could not be recorded */
 
@@ -198,6 +200,7 @@ void sign_in_answer_handle(void *context, struct http_exchange *x);
 void bundle_handle(void *context, struct http_exchange *x); /* follow.c */
 void gap_accept_handle(void *context, struct http_exchange *x);
 void engine_trust_handle(void *context, struct http_exchange *x);
+void engine_distrust_handle(void *context, struct http_exchange *x);
 void engine_trusted_handle(void *context, struct http_exchange *x);
 void stream_forget_handle(void *context, struct http_exchange *x);
 void suspension_list_handle(void *context, struct http_exchange *x); /* suspension.c */

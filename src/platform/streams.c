@@ -156,7 +156,8 @@ static enum err read_trust(struct job *j, struct engine_key *k, const struct htt
     if (!platform_is_everywhere(j->platform))
         return fault_set(
             &j->fault, ERR_WRONG_TENANT, "",
-            "a stream has records of all tenants: only an admin of tenant * may register its key");
+            "a stream has records of all tenants: only an admin of tenant * may register its key, "
+            "or withdraw it");
     enum err err = api_body(x, &body, &j->fault);
     if (err == ERR_OK) err = read_name(j, body, "node", (struct str){0}, &k->node);
     if (err == ERR_OK) err = read_name(j, body, "journal", STR("0"), &k->journal);
@@ -168,6 +169,38 @@ void engine_trust_handle(void *context, struct http_exchange *x)
     struct job *j = job_create(context, x, trust_work);
     struct engine_key *k = job_detail(j, struct engine_key);
     job_send_if(j, x, read_trust(j, k, x), QUEUE_WRITER);
+}
+
+struct distrusting {
+    struct engine_key key;
+    struct str reason;
+};
+
+static void distrust_work(struct job *j, struct store *s)
+{
+    const struct distrusting *d = j->detail;
+    uint64_t from = 0;
+    j->err = engine_key_distrust(s, &d->key, d->reason, &j->actor, &from, &j->fault);
+    if (j->err != ERR_OK) return;
+    log_text(LOG_WARNING, "engine_key_distrusted",
+             "node %.*s journal %.*s: from record %llu on, by %.*s", STR_FORMAT(d->key.node),
+             STR_FORMAT(d->key.journal), (unsigned long long)from, STR_FORMAT(j->actor.principal));
+    buf_printf(&j->reply, "{\"distrusted_from\":%llu,\"journal\":", (unsigned long long)from);
+    json_put_string(&j->reply, d->key.journal);
+    buf_put_literal(&j->reply, ",\"node\":");
+    json_put_string(&j->reply, d->key.node);
+    buf_put_byte(&j->reply, '}');
+}
+
+void engine_distrust_handle(void *context, struct http_exchange *x)
+{
+    struct job *j = job_create(context, x, distrust_work);
+    struct distrusting *d = job_detail(j, struct distrusting);
+    struct json *body;
+    enum err err = read_trust(j, &d->key, x);
+    if (err == ERR_OK) err = api_body(x, &body, &j->fault);
+    if (err == ERR_OK) err = read_reason(j, body, &d->reason);
+    job_send_if(j, x, err, QUEUE_WRITER);
 }
 
 static void trusted_work(struct job *j, struct store *s)

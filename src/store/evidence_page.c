@@ -77,7 +77,8 @@ static enum err put_keys(struct walk *w)
     const struct evidence_asked *asked = w->asked;
     struct statement *s = database_statement(
         w->database,
-        "SELECT node, journal, public_key, mac, created_at, created_by FROM engine_keys"
+        "SELECT node, journal, public_key, mac, created_at, created_by, distrusted_from"
+        " FROM engine_keys"
         " ORDER BY node, journal, created_at, public_key");
     enum err err;
     while ((err = statement_step(s)) == ERR_OK) {
@@ -89,9 +90,11 @@ static enum err put_keys(struct walk *w)
         put_member_text(w, "public_key", key);
         put_member_text(w, "registered_at", str_of(time, TIME_TEXT));
         put_member_text(w, "registered_by", text_or_none(column_text(s, 5)));
-        buf_printf(w->out, ",\"is_registered\":%s",
-                   asked->check(asked->context, node, journal, key, column_text(s, 3)) ? "true"
-                                                                                       : "false");
+        uint64_t distrusted_from = column_u64(s, 6);
+        bool is_registered =
+            asked->check(asked->context, node, journal, key, distrusted_from, column_text(s, 3));
+        buf_printf(w->out, ",\"is_registered\":%s", is_registered ? "true" : "false");
+        if (distrusted_from > 0) put_member_u64(w, "distrusted_from", distrusted_from);
         put_end(w);
     }
     statement_reset(s);

@@ -27,7 +27,7 @@ struct evidence_place {
 
 /* Whether the MAC of a registered key is right. */
 typedef bool evidence_key_check(void *context, struct str node, struct str journal,
-                                struct str public_key, struct str mac);
+                                struct str public_key, uint64_t distrusted_from, struct str mac);
 
 struct evidence_asked {
     struct evidence_place after;

@@ -3,6 +3,8 @@
 
 import base64
 import hashlib
+import json
+import re
 import sqlite3
 import struct
 
@@ -149,3 +151,81 @@ def test_a_stolen_ingest_key_stores_nothing_forged(fresh):
     with stack.at_platform("root") as wire:
         listed = wire.get("/api/v1/audit/engine-keys").json["engine_keys"]
     assert [(one["node"], one["is_valid"]) for one in listed] == [("", True), (name, True)] and listed[1]["public_key"] == public
+
+
+# ---- who read the trail ----
+
+def reads_of(stack, key):
+    """(tenant, requests, reason) of what the platform has recorded when it ended."""
+    stack.platform.stop()
+    stack.platform.start()
+    found = [json.loads(text) for text, in rows(stack, "SELECT event FROM records WHERE kind = 'audit.read' ORDER BY id")]
+    return [(e["tenant_id"], e["count"], e["reason"]) for e in found if e["key_id"] == key]
+
+
+def test_who_read_the_trail_is_recorded_once_a_minute(stack):
+    decide(stack, 3)
+    stack.wait_published()
+    key = "key_" + stack.keys["auditor"].split("_")[1]
+    with stack.at_platform("auditor") as wire:
+        for _ in range(20):
+            assert wire.get("/api/v1/audit?kind=decision&limit=2").json["count"] == 2
+        assert wire.get("/api/v1/audit?actor=nobody").json["count"] == 0
+        assert wire.get("/api/v1/audit/trace/abc").json["count"] == 0
+        for n in range(5):
+            assert wire.get(f"/api/v1/audit?action=get_{n}").status == 200
+        assert wire.get("/api/v1/audit?limit=x").status == 400
+    reads = reads_of(stack, key)
+    assert {tenant for tenant, _, _ in reads} == {"default"} and sum(count for _, count, _ in reads) == 27 and len(reads) <= 2, reads
+    text = "; ".join(reason for _, _, reason in reads)
+    assert "query actor=nobody (1 requests, 0 events)" in text and "trace trace_id=abc (1 requests, 0 events)" in text and "other filters (" in text, text
+    assert sum(int(n) for n in re.findall(r"query kind=decision \((\d+) requests", text)) == 20 and sum(map(int, re.findall(r"requests, (\d+) events", text))) == 43, text
+    with stack.at_platform("auditor") as wire:  # what it reads of itself is no read
+        assert wire.get("/api/v1/audit?kind=audit.read").json["count"] == len(reads)
+    assert reads_of(stack, key) == reads
+    stack.cli("audit", "verify", "--from", "1h", "--platform", stack.platform.url, key=stack.keys["root"], check=False)
+    root = [r for r in rows(stack, "SELECT event FROM records WHERE kind = 'audit.read' AND tenant_id = '*'")]
+    assert not root
+    stack.platform.stop()
+    stack.platform.start()
+    (event,), = rows(stack, "SELECT event FROM records WHERE kind = 'audit.read' AND tenant_id = '*'")
+    assert json.loads(event)["reason"].startswith("evidence from=20") and json.loads(event)["actor"] == "root"
+
+
+# ---- a key that was stolen ----
+
+def test_a_withdrawn_key_counts_for_what_it_had_signed(stack):
+    node, public = (stack.engine_data / "engine/node").read_text().strip(), (stack.engine_data / "engine/evidence.pub").read_text().strip()
+    words = ("--node", node, "--public-key", public, "--platform", stack.platform.url)
+    decide(stack, 3)
+    stack.wait_published()
+    refused_key = stack.cli("engine", "distrust", *words, key=stack.keys["root"], check=False)
+    assert refused_key.returncode == 1 and "no such registered key" in refused_key.stderr
+    stack.cli("engine", "trust", *words, key=stack.keys["root"])
+    (stored,), = rows(stack, "SELECT max(end_seq) FROM checkpoints")
+    done = stack.cli("engine", "distrust", *words, "--reason", "Its disk was stolen.", key=stack.keys["root"])
+    assert f"records before {stored + 1} only" in done.stdout
+    decide(stack, 3)
+    stack.wait_published()
+    assert rows(stack, "SELECT max(end_seq) FROM checkpoints") == [(stored,)]
+    again = stack.cli("engine", "trust", *words, key=stack.keys["root"], check=False)
+    assert again.returncode == 1 and "was withdrawn" in again.stderr
+    found = stack.cli("audit", "verify", "--json", "--platform", stack.platform.url, key=stack.keys["root"])
+    stream, = (line for line in map(json.loads, found.stdout.splitlines()) if "stream" in line)
+    assert stream["proved_until"] == stored < stream["records"]
+
+    stack.engine.stop()
+    for name in ("evidence.key", "evidence.pub"):
+        (stack.engine_data / "engine" / name).unlink()
+    stack.engine.start()
+    public = (stack.engine_data / "engine/evidence.pub").read_text().strip()
+    stack.cli("engine", "trust", "--node", node, "--public-key", public, "--platform", stack.platform.url, key=stack.keys["root"])
+    decide(stack, 3)
+    stack.wait_published()
+    found = stack.cli("audit", "verify", "--json", "--platform", stack.platform.url, key=stack.keys["root"])
+    stream, = (line for line in map(json.loads, found.stdout.splitlines()) if "stream" in line)
+    assert stream["proved_until"] == stream["records"] > stored, found.stdout
+    with sqlite3.connect(stack.data / "platform.db") as store:  # the database alone cannot give the key back
+        store.execute("UPDATE engine_keys SET distrusted_from = NULL")
+    found = stack.cli("audit", "verify", "--json", "--platform", stack.platform.url, key=stack.keys["root"], check=False)
+    assert found.returncode == 1 and '"finding":"forged key"' in found.stdout

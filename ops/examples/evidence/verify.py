@@ -124,14 +124,16 @@ class Stream:
         origin = line["note"].partition("\n")[0]
         try:
             base = int(origin.removeprefix(self.name + "/"))
-            _, size, root = (note_text(line["note"], f"{self.name}/{base}", self.keys) or "").splitlines()
+            end = base + int(line["note"].split("\n", 2)[1]) - 1
+            keys = [key for key in self.keys if not 0 < self.run.distrusted.get((self.node, self.journal, key), 0) <= end]
+            _, size, root = (note_text(line["note"], f"{self.name}/{base}", keys) or "").splitlines()
             end, tree = base + int(size) - 1, None
             self.signed, self.first_base = True, min(base, self.first_base or base)
             if not is_anchor:
                 tree = Tree(base, line["from_seq"], base64.b64decode(line["frontier"], validate=True))
                 if (line["base"], line["end_seq"], tree.size) != (base, end, line["from_seq"] - base):
                     raise ValueError("columns")
-        except ValueError:
+        except (ValueError, IndexError):
             return is_anchor or self.find("forged checkpoint", line["from_seq"], line["end_seq"])
         self.anchor_bases |= {base} if is_anchor else set()
         mark = (base, base64.b64decode(root), tree)
@@ -262,7 +264,7 @@ class Stream:
 class Run:
     def __init__(self):
         self.keys, self.anchors, self.platform, self.findings, self.stream, self.starts = {}, {}, "", [], None, set()
-        self.times, self.until, self.until_checkpoint = (None, None), ("", ""), ""
+        self.times, self.until, self.until_checkpoint, self.distrusted = (None, None), ("", ""), "", {}
 
     def find(self, kind, where, first, last, traces=()):
         self.findings.append((kind, where, first, last))
@@ -275,6 +277,7 @@ class Run:
     def add_key(self, line):
         if line.get("is_registered", True):
             self.keys.setdefault((line["node"], line["journal"]), []).append(base64.b64decode(line["public_key"]))
+            self.distrusted[(line["node"], line["journal"], self.keys[line["node"], line["journal"]][-1])] = line.get("distrusted_from", 0)
         else:
             self.find("forged key", f"{line['node']}/{line['journal']}", 0, 0)
 

@@ -274,6 +274,7 @@ const struct http_route engine_routes[] = {
     FORWARD(HTTP_POST, "/api/v1/audit/gaps", HTTP_BODY_JSON, 0),
     FORWARD(HTTP_GET, "/api/v1/audit/engine-keys", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_POST, "/api/v1/audit/engine-keys", HTTP_BODY_JSON, 0),
+    FORWARD(HTTP_POST, "/api/v1/audit/engine-keys:distrust", HTTP_BODY_JSON, 0),
     FORWARD(HTTP_POST, "/api/v1/audit/streams:forget", HTTP_BODY_JSON, 0),
     FORWARD_LARGE(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES,
                   ingest_roles),

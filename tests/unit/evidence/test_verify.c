@@ -34,6 +34,7 @@ struct scene {
     bool has_key;
     struct sha256 aside;
     uint64_t aside_seq;
+    uint64_t distrusted_from;
     uint64_t first, last; /* of the range; 0: the whole stream */
 };
 
@@ -152,7 +153,7 @@ static const char *read_scene(const struct scene *s)
     found[0] = '\0';
     verify_init(&h, STR("n 1"), STR("0"), tell, NULL);
     ed25519_public(engine_key, key);
-    if (s->has_key) assert_int_equal(verify_add_key(&h, key), ERR_OK);
+    if (s->has_key) assert_int_equal(verify_add_key(&h, key, s->distrusted_from), ERR_OK);
     ed25519_public(platform_key, key);
     struct note_key platform = note_key_of(STR("writ/platform/x"), key);
     assert_int_equal(verify_add_platform(&h, &platform), ERR_OK);
@@ -386,6 +387,7 @@ static void no_checkpoints(struct scene *s)
     for (size_t i = 0; i < RUNS; i++) s->marks[i].is_there = false;
 }
 static void no_key(struct scene *s) { s->has_key = false; }
+static void withdrawn_key(struct scene *s) { s->distrusted_from = 31; }
 static void forked(struct scene *s)
 {
     struct scene other = *s;
@@ -457,6 +459,7 @@ static void each_change_is_found(void **state)
          "forged checkpoint 31-40, no checkpoint 1-40"},
         {no_checkpoints, "no checkpoint 1-40"},
         {no_key, "no key 1-40"},
+        {withdrawn_key, "forged checkpoint 31-40"},
         {forked, "second history 1-25"},
         {spliced, "second history 21-30"},
         {older, "older database 21-35"},
