@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/id.h"
 #include "event/event.h"
+#include "fleet/orient.h"
 #include "json/json.h"
 #include "pipeline/statelog/statelog.h"
 
@@ -194,6 +195,7 @@ struct trail_reader {
     char epoch[JOURNAL_EPOCH_TEXT]; /* of the own term */
     struct statelog *log;           /* NULL: not open */
     struct hasher *hasher;
+    struct log_orient *orient; /* not NULL: it looks for a place where replay can begin */
     struct log_replay replay;
     struct str rest;                      /* of the last entry's records */
     char entry_epoch[JOURNAL_EPOCH_TEXT]; /* its */
@@ -211,25 +213,80 @@ static const char *source_epoch(const void *state)
     return ((const struct trail_reader *)state)->epoch;
 }
 
+static enum err read_from(struct trail_reader *r, uint64_t offset, struct fault *f)
+{
+    r->rest = (struct str){0};
+    return statelog_read_again(r->log, offset, f);
+}
+
+/* The first mark is of the copy that this engine began with, and later than what the platform wants:
+ * from the beginning of the log on. */
+static enum err begin_orienting(struct trail_reader *r, struct fault *f)
+{
+    uint64_t begin, end;
+    enum err err = statelog_bounds(r->log, &begin, &end, f);
+    if (err != ERR_OK) return err;
+    r->orient = log_orient_create();
+    r->replay.next = begin;
+    r->at = 0;
+    return read_from(r, begin, f);
+}
+
+static void orient_end(struct trail_reader *r)
+{
+    log_orient_destroy(r->orient);
+    r->orient = NULL;
+}
+
 static enum err source_go(void *state, uint64_t seq, struct fault *f)
 {
     struct trail_reader *r = state;
     struct fleet_trail *t = r->trail;
     pthread_mutex_lock(&t->lock);
     const struct mark *found = mark_before(t, seq);
-    struct mark mark = found == NULL ? (struct mark){0} : *found;
+    struct mark mark = found == NULL ? t->marks[0] : *found;
     pthread_mutex_unlock(&t->lock);
-    if (found == NULL) return fault_plain(f, ERR_NOT_FOUND);
     r->wanted = seq;
-    if (r->log != NULL && r->at <= seq && r->at >= mark.at.seq) return ERR_OK; /* it reads on */
+    if (r->log != NULL && r->at <= seq && (found == NULL || r->at >= mark.at.seq))
+        return ERR_OK; /* it reads on */
+    orient_end(r);
+    r->at = UINT64_MAX; /* it reads nothing */
     const struct statelog_options options = {.access = t->access, .reads_only = true};
     enum err err = r->log == NULL ? statelog_open(&options, &r->log, f) : ERR_OK;
-    r->replay = mark.replay;
-    r->rest = (struct str){0};
-    r->at = mark.at.seq;
-    if (err == ERR_OK) err = statelog_read_again(r->log, r->replay.next, f);
-    if (err != ERR_OK) r->at = UINT64_MAX; /* it reads nothing */
+    if (err != ERR_OK) return err;
+    if (found == NULL) {
+        err = begin_orienting(r, f);
+    } else {
+        r->replay = mark.replay;
+        r->at = mark.at.seq;
+        err = read_from(r, r->replay.next, f);
+    }
+    if (err != ERR_OK) r->at = UINT64_MAX;
     return err;
+}
+
+/* At the first mark the copy shows which entries count. */
+static enum err orient_by(struct trail_reader *r, const struct entry *e, uint64_t offset,
+                          struct fault *f)
+{
+    struct fleet_trail *t = r->trail;
+    struct log_replay replay;
+    uint64_t seq;
+    enum orient_result result = log_orient_add(r->orient, e, offset, &replay, &seq);
+    pthread_mutex_lock(&t->lock);
+    const struct log_replay first = t->marks[0].replay;
+    pthread_mutex_unlock(&t->lock);
+    if (result == ORIENT_GOES_ON && offset + 1 >= first.next)
+        result = log_orient_by(r->orient, &first.last, &replay, &seq) ||
+                         log_orient_by(r->orient, &first.before, &replay, &seq)
+                     ? ORIENT_FOUND
+                     : ORIENT_FULL;
+    if (result == ORIENT_GOES_ON) return ERR_OK;
+    orient_end(r);
+    if (result == ORIENT_FULL || seq > r->wanted) return fault_plain(f, ERR_NOT_FOUND);
+    r->replay = replay;
+    r->at = seq;
+    return read_from(r, replay.next, f);
 }
 
 /* Takes the next message. ERR_END: none came. */
@@ -247,9 +304,12 @@ static enum err read_message(struct trail_reader *r, struct fault *f)
     if (found == STATELOG_NOTHING) return ERR_END;
     if (found == STATELOG_GONE) return fault_plain(f, ERR_NOT_FOUND);
     struct entry e;
-    enum entry_fault fault = entry_read(message.bytes, &r->trail->key, r->hasher, &e);
-    enum log_result result =
-        log_replay_step(&r->replay, fault == ENTRY_GOOD ? &e : NULL, message.offset);
+    bool is_good = entry_read(message.bytes, &r->trail->key, r->hasher, &e) == ENTRY_GOOD;
+    if (is_good && r->orient != NULL) {
+        statelog_note_next(r->log, message.offset + 1);
+        return orient_by(r, &e, message.offset, f);
+    }
+    enum log_result result = log_replay_step(&r->replay, is_good ? &e : NULL, message.offset);
     statelog_note_next(r->log, r->replay.next);
     if (result == LOG_ENDED)
         return fault_set(f, ERR_CORRUPT, "",
@@ -276,7 +336,7 @@ static enum err source_next(void *state, struct journal_record *ret, struct faul
             return ERR_OK;
         }
         enum err err = read_message(r, f);
-        if (err == ERR_CORRUPT || err == ERR_NOT_FOUND) r->at = UINT64_MAX;
+        if (err != ERR_OK && err != ERR_END) r->at = UINT64_MAX;
         if (err != ERR_OK) return err;
         messages++;
     }
@@ -333,6 +393,7 @@ static void source_destroy(struct record_source *s)
 {
     struct trail_reader *r = s->state;
     statelog_close(r->log);
+    orient_end(r);
     hasher_destroy(r->hasher);
     free(r);
 }
