@@ -41,7 +41,7 @@ static const char *nearest_word(struct str group, struct str word)
         if (!str_is_absent(group) && !inside) continue;
         const char *candidate = str_is_absent(group) && k->group != NULL ? k->group : k->name;
         unsigned distance = str_edits(word, str_from(candidate));
-        if (distance >= least) continue;
+        if (*candidate == '\0' || distance >= least) continue;
         least = distance;
         best = candidate;
     }
@@ -174,6 +174,8 @@ static int run(struct cli *c, int argc, char **argv)
     struct str name = argument_at(&a, 1);
     if (str_is_absent(name)) {
         bool asked = argument_given(&a, "help");
+        const struct command *alone = asked ? NULL : find_command(word, STR(""));
+        if (alone != NULL) return run_command(c, alone, &a, argc, argv, at);
         help_group(asked ? c->out : c->err, word);
         return asked ? DONE : USAGE;
     }

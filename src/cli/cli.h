@@ -42,7 +42,7 @@ struct cli {
 
 struct command {
     const char *group;   /* "key"; NULL: stands alone */
-    const char *name;    /* "create" */
+    const char *name;    /* "create"; "": the group's word alone */
     const char *usage;   /* "NAME [FILE]" */
     const char *summary; /* one line */
     const char *text;    /* more help; may be NULL */
@@ -54,9 +54,9 @@ struct command {
 /* Each file's commands, ended by a row without a name; in the order of help. */
 #define COMMAND_TABLES(each)                                                                       \
     each(authorize_commands) each(queue_commands) each(token_commands) each(signer_commands)       \
-        each(actor_commands) each(engine_commands) each(audit_commands) each(policy_commands)      \
-            each(key_commands) each(set_commands) each(top_commands) each(doctor_commands)         \
-                each(docs_commands) each(cel_commands) each(hook_commands)
+        each(actor_commands) each(engine_commands) each(fleet_commands) each(audit_commands)       \
+            each(policy_commands) each(key_commands) each(set_commands) each(top_commands)         \
+                each(doctor_commands) each(docs_commands) each(cel_commands) each(hook_commands)
 #define COMMAND_TABLE(name) extern const struct command name[];
 COMMAND_TABLES(COMMAND_TABLE)
 #undef COMMAND_TABLE

@@ -49,8 +49,8 @@ static void print_globals(FILE *out)
 
 static void command_words(const struct command *k, char to[64])
 {
-    snprintf(to, 64, "%s%s%s", k->group == NULL ? "" : k->group, k->group == NULL ? "" : " ",
-             k->name);
+    snprintf(to, 64, "%s%s%s", k->group == NULL ? "" : k->group,
+             k->group == NULL || *k->name == '\0' ? "" : " ", k->name);
 }
 
 static void print_summaries(FILE *out, struct str group)

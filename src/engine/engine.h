@@ -276,6 +276,8 @@ bool engine_folder_sync(const struct engine *e);
 enum err lifecycle_started(struct engine *e, const struct journal_report *report,
                            const char *adopted);
 enum err lifecycle_stopped(struct engine *e);
+/* `engine.fleet`, what happened to this engine's part in its fleet, as a sentence. */
+enum err lifecycle_fleet(struct engine *e, struct str what);
 /* The same for any record. */
 enum err lifecycle_put(struct engine *e, const struct effect_record *record);
 

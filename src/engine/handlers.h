@@ -33,5 +33,8 @@ void livez_handle(void *context, struct http_exchange *x);
 void readyz_handle(void *context, struct http_exchange *x);
 void config_check_handle(void *context, struct http_exchange *x);
 void metrics_handle(void *context, struct http_exchange *x);
+void fleet_view_handle(void *context, struct http_exchange *x); /* fleet_requests.c */
+void fleet_lead_handle(void *context, struct http_exchange *x);
+void fleet_upgrade_handle(void *context, struct http_exchange *x);
 
 #endif

@@ -251,6 +251,17 @@ static void durable_moved(void *context)
     pthread_mutex_unlock(&e->followers_lock);
 }
 
+static enum err record_skips(struct engine *e, struct fault *f)
+{
+    char text[FLEET_REASON_TEXT];
+    unsigned at = 0;
+    while (fleet_member_skipped(e->member, &at, text)) {
+        enum err err = lifecycle_fleet(e, str_from(text));
+        if (err != ERR_OK) return fault_plain(f, err);
+    }
+    return ERR_OK;
+}
+
 static enum err open_journal(struct boot *b, struct fault *f)
 {
     struct engine *e = &b->engine;
@@ -288,6 +299,8 @@ static enum err open_journal(struct boot *b, struct fault *f)
     err = lifecycle_started(e, &report, b->recovery.past.adopted);
     if (err != ERR_OK)
         return fault_set(f, err, "", "the first record cannot be written: %s", err_sentence(err));
+    if (e->member != NULL) err = record_skips(e, f);
+    if (err != ERR_OK) return err;
     err = signing_begin(e, f);
     return err == ERR_OK && e->member == NULL ? recovery_follow(e, &b->recovery, f) : err;
 }

@@ -97,7 +97,8 @@ bool event_kind_is_known(struct str kind)
         "key.created",     "key.revoked",      "auth.failed",     "audit.dropped",
         "audit.forgotten", "audit.gap",        "audit.read",      "engine.started",
         "engine.stopped",  "engine.adopted",   "engine.trusted",  "engine.distrusted",
-        "signer.rotated",  "session.started",  "session.ended",   "leader.changed",
+        "engine.fleet",    "signer.rotated",   "session.started", "session.ended",
+        "leader.changed",
     };
     if (event_kind_is_external(kind)) kind = str_skip(kind, sizeof EVENT_EXTERNAL - 1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -158,6 +158,11 @@ enum log_result fleet_read(struct fleet *f, const struct entry *e, uint64_t offs
     return result;
 }
 
+enum log_result fleet_pass(struct fleet *f, uint64_t offset)
+{
+    return f->role == FLEET_ENDED ? LOG_ENDED : log_replay_pass(&f->replay, offset);
+}
+
 void fleet_log_end(struct fleet *f, uint64_t log_end)
 {
     bool fits = log_replay_fits(&f->replay, log_end);

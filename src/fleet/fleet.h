@@ -107,6 +107,8 @@ void fleet_save(const struct fleet *f, uint64_t now_ms, struct fleet_saved *ret)
  * FLEET_STAND_DELAY_MS. */
 enum log_result fleet_read(struct fleet *f, const struct entry *e, uint64_t offset,
                            uint64_t append_ms, uint64_t now_ms, uint64_t delay_ms);
+/* The same for a message that is no entry, and that a person has decided to pass over. */
+enum log_result fleet_pass(struct fleet *f, uint64_t offset);
 /* Entries below `next` are in force at this reactor. */
 void fleet_applied(struct fleet *f, unsigned reactor, uint64_t next);
 /* The log holds entries up to `log_end`, exclusive: fewer than were read ends reading. */

@@ -78,6 +78,14 @@ static enum log_result step_records(struct log_replay *r, const struct entry *e,
     return count(r, e, offset);
 }
 
+enum log_result log_replay_pass(struct log_replay *r, uint64_t offset)
+{
+    if (r->end != LOG_READS) return LOG_ENDED;
+    if (offset != r->next) return log_replay_stop(r, LOG_END_OFFSET, offset);
+    r->next++;
+    return left_out(r);
+}
+
 enum log_result log_replay_step(struct log_replay *r, const struct entry *e, uint64_t offset)
 {
     if (r->end != LOG_READS) return LOG_ENDED;

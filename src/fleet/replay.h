@@ -57,6 +57,8 @@ struct log_replay {
 void log_replay_begin(struct log_replay *r, const struct log_replay *saved);
 /* `e`: NULL where entry_read() found a fault. */
 enum log_result log_replay_step(struct log_replay *r, const struct entry *e, uint64_t offset);
+/* Passes over a message that is no entry, because a person has decided so. */
+enum log_result log_replay_pass(struct log_replay *r, uint64_t offset);
 /* For a reason that only the caller can see. */
 enum log_result log_replay_stop(struct log_replay *r, enum log_end why, uint64_t offset);
 /* The log ends at this offset now; false: that is before what was read. */

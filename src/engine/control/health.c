@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "api/operations.h"
+#include "base/check.h"
 #include "engine/engine.h"
 #include "engine/handlers.h"
 #include "engine/control/takeover.h"
@@ -14,6 +15,7 @@ enum {
     LOAD_SHOWN_MS = 10000, /* so that a client that asks now and then sees it */
     HEALTH_BYTES = 16 << 10,
     DISK_DEGRADED_PERCENT = 80,
+    FLEET_CHECK_TEXT = FLEET_REASON_TEXT + 256,
 };
 
 /* A total of 0: there is no bound, or it is unknown. */
@@ -36,6 +38,26 @@ static bool refuses_for_load(const struct engine_reactor *w)
 static bool publishes_well(const struct publish_status *s)
 {
     return !publish_state_is_alarm(s->state) && s->silent_ms < PUBLISH_SILENT_MS;
+}
+
+/* This engine's own trouble alone, or all that is not as it should be. */
+static bool fleet_has_worry(const struct engine *e, char to[FLEET_CHECK_TEXT])
+{
+    char members[FLEET_REASON_TEXT];
+    if (fleet_member_trouble(e->member, to)) return true;
+    const char *const worries[] = {
+        fleet_member_worry(e->member, members) ? members : NULL,
+        e->config.fleet_single_broker ? SINGLE_BROKER_TEXT : NULL,
+    };
+    struct buf text = buf_over(to, FLEET_CHECK_TEXT - 1);
+    for (size_t i = 0; i < sizeof worries / sizeof *worries; i++) {
+        if (worries[i] == NULL) continue;
+        if (text.size > 0) buf_put_literal(&text, "; ");
+        buf_put(&text, str_from(worries[i]));
+    }
+    check(!text.overflow);
+    to[text.size] = '\0';
+    return text.size > 0;
 }
 
 static void put_checks(struct checks *c, struct engine_reactor *w)
@@ -68,12 +90,9 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
                        (feed.reachable || feed.silent_ms < SILENT_MS),
                    text);
     }
-    char fleet[FLEET_REASON_TEXT];
-    if (e->member != NULL) {
-        bool is_well = !fleet_member_trouble(e->member, fleet);
-        checks_put(c, METRIC_ENGINE_CHECK_FLEET, "fleet", is_well && !e->config.fleet_single_broker,
-                   is_well ? SINGLE_BROKER_TEXT : fleet);
-    }
+    char fleet[FLEET_CHECK_TEXT];
+    if (e->member != NULL)
+        checks_put(c, METRIC_ENGINE_CHECK_FLEET, "fleet", !fleet_has_worry(e, fleet), fleet);
     bool is_full = journal_is_full(e->journal);
     checks_put(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),
                is_full ? "there is no room for records: decisions are refused"
@@ -111,6 +130,30 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
                    tls);
 }
 
+/* What a person needs who has no key, or cannot read the log of this machine. */
+static void put_fleet(struct buf *b, struct engine *e)
+{
+    struct fleet_view v;
+    if (e->member == NULL) return;
+    fleet_member_view(e->member, &v, NULL);
+    buf_put_literal(b, ",\"fleet\":{\"name\":");
+    json_put_string(b, str_from(e->config.fleet));
+    buf_put_literal(b, ",\"leader\":");
+    json_put_string(b, str_from(v.leader.node));
+    buf_put_literal(b, ",\"term\":");
+    buf_put_u64(b, v.leader.term);
+    buf_put_literal(b, ",\"next_offset\":");
+    buf_put_u64(b, v.next_offset);
+    buf_put_literal(b, ",\"lease_left_ms\":");
+    buf_put_u64(b, v.lease_left_ms);
+    buf_put_literal(b, ",\"reading_ended\":");
+    if (v.ended[0] == '\0')
+        buf_put_literal(b, "null");
+    else
+        api_put_sentence(b, str_from(v.ended));
+    buf_put_byte(b, '}');
+}
+
 void healthz_handle(void *context, struct http_exchange *x)
 {
     struct engine_reactor *w = context;
@@ -119,7 +162,9 @@ void healthz_handle(void *context, struct http_exchange *x)
     struct checks checks = {.out = &b, .sheet = w->engine->reactors[0].sheet};
     buf_put_literal(&b, "{\"checks\":{");
     put_checks(&checks, w);
-    buf_put_literal(&b, "},\"journal_hours_left\":");
+    buf_put_byte(&b, '}');
+    put_fleet(&b, w->engine);
+    buf_put_literal(&b, ",\"journal_hours_left\":");
     buf_put_u64(&b, atomic_load(&w->engine->journal_left_seconds) / 3600);
     buf_put_literal(&b, ",\"node\":");
     json_put_string(&b, str_from(w->engine->node));

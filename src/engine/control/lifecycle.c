@@ -34,15 +34,15 @@ struct draft {
 };
 
 static struct str encode(struct draft *d, struct str kind, const struct journal_report *report,
-                         const char *adopted)
+                         struct str reason)
 {
     struct chance chance = {0};
     struct buf out = buf_over(d->bytes, sizeof d->bytes),
-               previous = buf_over(d->previous, sizeof d->previous),
-               reason = buf_over(d->reason, sizeof d->reason);
+               previous = buf_over(d->previous, sizeof d->previous);
     struct event e = {.kind = kind,
                       .tenant_id = STR("default"),
                       .timestamp = world_now_ms(),
+                      .reason = reason,
                       .engine_version = STR(WRIT_VERSION)};
     id_write("evt_", id_make(e.timestamp, &chance), d->id);
     e.event_id = str_of(d->id, ID_TEXT);
@@ -52,12 +52,8 @@ static struct str encode(struct draft *d, struct str kind, const struct journal_
         put_previous(&previous, report);
         e.previous = buf_view(&previous);
     }
-    if (adopted != NULL) {
-        put_adopted(&reason, adopted);
-        e.reason = buf_view(&reason);
-    }
     event_put(&out, &e);
-    check(!out.overflow && !previous.overflow && !reason.overflow);
+    check(!out.overflow && !previous.overflow);
     return buf_view(&out);
 }
 
@@ -91,17 +87,29 @@ enum err lifecycle_started(struct engine *e, const struct journal_report *report
 {
     struct draft started, adoption;
     struct effect_record records[2] = {
-        {.event = encode(&started, STR("engine.started"), report, NULL)}};
+        {.event = encode(&started, STR("engine.started"), report, (struct str){0})}};
     size_t count = 1;
-    if (report->last_seq == 0 && adopted[0] != '\0')
-        records[count++].event = encode(&adoption, STR("engine.adopted"), NULL, adopted);
+    if (report->last_seq == 0 && adopted[0] != '\0') {
+        struct buf reason = buf_over(adoption.reason, sizeof adoption.reason);
+        put_adopted(&reason, adopted);
+        check(!reason.overflow);
+        records[count++].event = encode(&adoption, STR("engine.adopted"), NULL, buf_view(&reason));
+    }
     return put_block(e, records, count);
 }
 
 enum err lifecycle_stopped(struct engine *e)
 {
     struct draft d;
-    const struct effect_record record = {.event = encode(&d, STR("engine.stopped"), NULL, NULL)};
+    const struct effect_record record = {
+        .event = encode(&d, STR("engine.stopped"), NULL, (struct str){0})};
+    return put_block(e, &record, 1);
+}
+
+enum err lifecycle_fleet(struct engine *e, struct str what)
+{
+    struct draft d;
+    const struct effect_record record = {.event = encode(&d, STR("engine.fleet"), NULL, what)};
     return put_block(e, &record, 1);
 }
 

@@ -199,7 +199,8 @@ static void publish_lead(struct fleet_member *m)
         atomic_store(&m->prepares, f->term);
         wake_reactors(m);
     }
-    bool leads = is_leader && f->counted > 0 && !statelog_is_unsafe(m->log) && is_prepared(m);
+    bool leads = is_leader && f->counted > 0 && !statelog_is_unsafe(m->log) && is_prepared(m) &&
+                 !atomic_load(&m->hands_over);
     if (leads == atomic_load(&m->leads)) return;
     atomic_store(&m->leads, leads);
     log_text(LOG_INFO, leads ? "fleet_leads" : "fleet_leads_no_more",
@@ -226,7 +227,12 @@ static void publish(struct fleet_member *m)
     metric_set(m->sheet, METRIC_FLEET_LEADS, atomic_load(&m->leads));
     metric_set(m->sheet, METRIC_FLEET_LEASE_LEFT,
                until_ms > now_ms ? (until_ms - now_ms) / 1000 : 0);
-    metric_set(m->sheet, METRIC_FLEET_MEMBERS, f->peers.count);
+    pthread_mutex_lock(&m->lock);
+    m->next_offset = f->replay.next;
+    m->format = f->replay.format;
+    metric_set(m->sheet, METRIC_FLEET_MEMBERS, roster_present(&m->roster));
+    metric_set(m->sheet, METRIC_FLEET_SILENT, roster_silent(&m->roster));
+    pthread_mutex_unlock(&m->lock);
 }
 
 /* ---- appending ---- */
@@ -287,7 +293,7 @@ static unsigned gather(struct fleet_member *m, struct member_entry *n, uint64_t 
 static void seal(struct fleet_member *m)
 {
     if (!fleet_may_seal(&m->fleet)) return;
-    bool waits = m->fleet.sealed == 0;
+    bool waits = m->fleet.sealed == 0 || atomic_load(&m->raises);
     for (unsigned i = 0; i < m->count; i++) waits = fleet_lane_waits(&m->lanes[i]) || waits;
     if (!waits) return;
     struct member_entry *n = entry_make(m);
@@ -298,7 +304,7 @@ static void seal(struct fleet_member *m)
                               fleet_stamp(&m->fleet, now_ms), &m->chance, &m->records);
         records = 1;
     }
-    if (gather(m, n, &records) == 0 && m->fleet.sealed > 0) {
+    if (gather(m, n, &records) == 0 && m->fleet.sealed > 0 && !atomic_load(&m->raises)) {
         free(n);
         return;
     }
@@ -307,6 +313,7 @@ static void seal(struct fleet_member *m)
     buf_clear(&m->out);
     check(fleet_seal(&m->fleet, buf_view(&m->records), m->sealed_seq, now_ms, &m->out) == ERR_OK);
     m->sealed_seq += records;
+    atomic_store(&m->raises, false);
     entry_append(&m->sealed, n);
     metric_add(m->sheet, METRIC_FLEET_ENTRIES, 1);
     append(m, ENTRY_RECORDS);

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "engine/fleet/roster.h"
 #include "fleet/fleet.h"
 
 struct engine;
@@ -48,6 +49,30 @@ bool fleet_member_admits(const struct fleet_member *m);
 bool fleet_member_records(const struct fleet_member *m);
 /* Why this engine is not ready, as a sentence. False: it is. */
 bool fleet_member_trouble(struct fleet_member *m, char to[FLEET_REASON_TEXT]);
+
+/* ---- what people see and ask for (fleet_person.c): any thread; a short lock ---- */
+
+struct fleet_view {
+    struct fleet_id id;
+    struct fleet_leader leader;
+    uint64_t next_offset; /* entries of the log below it were read */
+    uint64_t lease_left_ms;
+    uint16_t format;               /* of the log, in force */
+    char ended[FLEET_REASON_TEXT]; /* why reading ended; "": it goes on */
+};
+/* `ret_roster`: NULL if it is not wanted. */
+void fleet_member_view(struct fleet_member *m, struct fleet_view *ret, struct roster *ret_roster);
+/* The engines that should send heartbeats and do not, or do not reach the leader, as a sentence.
+ * False: there are none. */
+bool fleet_member_worry(struct fleet_member *m, char to[FLEET_REASON_TEXT]);
+/* The leader stops serving requests of the state, and asks this node to stand. If it does not take
+ * over within five seconds, the leader goes on. If it leads already, nothing happens. ERR_NOT_FOUND,
+ * ERR_FLEET_MEMBER_UNFIT: why it cannot lead. */
+enum err fleet_member_hand_over(struct fleet_member *m, struct str node, struct fault *f);
+/* The leader raises the log's format by one. If this program knows no newer one, nothing happens.
+ * ERR_FLEET_MEMBER_UNFIT: an engine does not know it. *ret: the format that will be in force. */
+enum err fleet_member_raise(struct fleet_member *m, uint16_t *ret, struct fault *f);
+
 /* ---- start and end: the main thread ---- */
 
 /* Checks the options, connects, and finds the log and the fleet's id. ERR_BAD_VALUE, ERR_EXISTS,
@@ -62,6 +87,9 @@ bool fleet_member_was_here(const struct fleet_member *m);
 /* Reads the log to its present end into the shards. */
 enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_up,
                               struct fault *f);
+/* What the rebuild passed over, as a sentence, from *at on, which begins with 0. False: there is no
+ * more. */
+bool fleet_member_skipped(const struct fleet_member *m, unsigned *at, char to[FLEET_REASON_TEXT]);
 /* `ended` is called once on the member's thread if this process has to end: it led, and does not any
  * more. */
 void fleet_member_start(struct fleet_member *m, void (*ended)(void *context), void *context);

@@ -254,11 +254,11 @@ enum err fleet_member_open(struct engine *e, struct fleet_member **ret, struct f
     m->key = entry_key_derive(str_of((const char *)e->pepper.bytes, sizeof e->pepper.bytes),
                               pepper_fingerprint(&e->pepper), str_from(c->fleet), m->id);
     own.key = m->key;
-    m->trail = fleet_trail_create(&options.access, &m->key);
+    m->trail = fleet_trail_create(&options.access, &m->key, &m->skips);
     crypto_random(own.incarnation.bytes, sizeof own.incarnation.bytes);
     fleet_init(&m->fleet, &own, NULL, world_boot_ms());
     *ret = m;
-    return ERR_OK;
+    return member_read_skips(m, f);
 }
 
 /* ---- reading ---- */
@@ -282,6 +282,8 @@ enum log_result member_read(struct fleet_member *m, const struct statelog_messag
     uint64_t random;
     chance_take(&m->chance, &random, sizeof random);
     enum entry_fault fault = entry_read(message->bytes, &m->key, m->hasher, ret);
+    if (fault != ENTRY_GOOD && member_passes_over(m, message->offset, fault_text(fault)))
+        return fleet_pass(&m->fleet, message->offset);
     if (fault != ENTRY_GOOD && m->fleet.replay.end == LOG_READS) {
         pthread_mutex_lock(&m->lock);
         snprintf(m->broken, sizeof m->broken,
@@ -290,8 +292,15 @@ enum log_result member_read(struct fleet_member *m, const struct statelog_messag
         pthread_mutex_unlock(&m->lock);
         log_text(LOG_ERROR, "fleet_reading_ended", "%s", m->broken);
     }
-    return fleet_read(&m->fleet, fault == ENTRY_GOOD ? ret : NULL, message->offset,
-                      message->append_ms, world_boot_ms(), random % FLEET_STAND_DELAY_MS);
+    enum log_result result =
+        fleet_read(&m->fleet, fault == ENTRY_GOOD ? ret : NULL, message->offset, message->append_ms,
+                   world_boot_ms(), random % FLEET_STAND_DELAY_MS);
+    if (result == LOG_COUNTED && ret->kind == ENTRY_HEARTBEAT) {
+        pthread_mutex_lock(&m->lock);
+        roster_read(&m->roster, ret, message->append_ms);
+        pthread_mutex_unlock(&m->lock);
+    }
+    return result;
 }
 
 void member_end_text(const struct fleet_member *m, char to[FLEET_REASON_TEXT])
@@ -374,7 +383,7 @@ static enum err take(struct fleet_member *m, const struct statelog_message *mess
 
 enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_up, struct fault *f)
 {
-    uint64_t begin, end, begun_ns = world_monotonic_ns();
+    uint64_t begin, end, begun_ns = world_monotonic_ns(), from = m->fleet.replay.next;
     fleet_trail_begin(m->trail, &m->fleet.replay, NULL);
     enum err err = m->was_here ? ERR_OK : mark_write(m, f);
     if (err == ERR_OK) err = statelog_bounds(m->log, &begin, &end, f);
@@ -389,6 +398,7 @@ enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_
         err = take(m, &message, f);
         statelog_note_next(m->log, m->fleet.replay.next);
     }
+    if (err == ERR_OK) err = member_check_skips(m, from, f);
     if (err != ERR_OK) return err;
     world_time_floor(m->fleet.replay.time_ms);
     m->handed = m->applies_next = 0;

@@ -30,6 +30,7 @@ struct mark {
 struct fleet_trail {
     struct topic_access access;
     struct entry_key key;
+    const struct skips *skips;
 
     struct trail_point at; /* the member's */
     struct hasher *hasher;
@@ -64,12 +65,13 @@ static void put_epoch(const struct fleet_trail *t, uint64_t term, char to[JOURNA
 /* ---- life ---- */
 
 struct fleet_trail *fleet_trail_create(const struct topic_access *access,
-                                       const struct entry_key *key)
+                                       const struct entry_key *key, const struct skips *skips)
 {
     struct fleet_trail *t = calloc(1, sizeof *t);
     check(t != NULL); /* only at boot */
     t->access = *access;
     t->key = *key;
+    t->skips = skips;
     t->hasher = hasher_create();
     t->distance = TRAIL_MARK_RECORDS;
     pthread_mutex_init(&t->lock, NULL);
@@ -305,11 +307,14 @@ static enum err read_message(struct trail_reader *r, struct fault *f)
     if (found == STATELOG_GONE) return fault_plain(f, ERR_NOT_FOUND);
     struct entry e;
     bool is_good = entry_read(message.bytes, &r->trail->key, r->hasher, &e) == ENTRY_GOOD;
-    if (is_good && r->orient != NULL) {
+    const bool is_skipped = !is_good && skips_have(r->trail->skips, message.offset);
+    if ((is_good || is_skipped) && r->orient != NULL) {
         statelog_note_next(r->log, message.offset + 1);
-        return orient_by(r, &e, message.offset, f);
+        return is_skipped ? ERR_OK : orient_by(r, &e, message.offset, f);
     }
-    enum log_result result = log_replay_step(&r->replay, is_good ? &e : NULL, message.offset);
+    enum log_result result = is_skipped
+                                 ? log_replay_pass(&r->replay, message.offset)
+                                 : log_replay_step(&r->replay, is_good ? &e : NULL, message.offset);
     statelog_note_next(r->log, r->replay.next);
     if (result == LOG_ENDED)
         return fault_set(f, ERR_CORRUPT, "",

@@ -21,6 +21,7 @@
 
 #include "base/world.h"
 #include "fleet/replay.h"
+#include "fleet/skips.h"
 #include "fleet/trail_point.h"
 #include "pipeline/publish/record_source.h"
 #include "pipeline/topic/topic.h"
@@ -35,9 +36,10 @@ enum {
 struct fleet_trail;
 
 void fleet_trail_node(const char *fleet, char to[TRAIL_NODE_TEXT]);
-/* `access`: of the fleet's log; its texts outlive the trail. */
+/* `access`: of the fleet's log; its texts outlive the trail. So do `skips`, messages that are passed
+ * over, which do not change any more when publishing begins. */
 struct fleet_trail *fleet_trail_create(const struct topic_access *access,
-                                       const struct entry_key *key);
+                                       const struct entry_key *key, const struct skips *skips);
 void fleet_trail_destroy(struct fleet_trail *t); /* NULL: nothing */
 
 /* ---- the member's thread ---- */

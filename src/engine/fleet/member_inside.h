@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "engine/fleet/fleet_lane.h"
 #include "engine/fleet/fleet_trail.h"
+#include "fleet/skips.h"
 #include "pipeline/statelog/statelog.h"
 
 /* An own entry on its way, or a counted one with revocations that are not settled. */
@@ -35,6 +36,8 @@ struct fleet_member {
     struct chance chance;
     bool was_here, seeds;
     char topic[FLEET_NAME_MAX + 16];
+    struct skips skips;
+    char skips_text[SKIPS_BYTES_MAX];
 
     /* the member's thread, and the main thread before it */
     struct fleet_trail *trail; /* what was read, as a stream */
@@ -59,6 +62,10 @@ struct fleet_member {
     bool runs;
     atomic_bool stopping, leaving;
 
+    /* what a person wants of this leader */
+    atomic_bool hands_over, raises;
+    uint64_t hand_over_ms; /* since when; 0: not yet. The member's thread */
+
     /* the view */
     _Atomic uint64_t term, log_ms, prepares, admits_until_ms, records_until_ms;
     atomic_bool leads, is_over, stalls, reaches, has_leader;
@@ -67,6 +74,10 @@ struct fleet_member {
     pthread_cond_t left;
     bool has_left;
     struct fleet_leader leader;
+    struct roster roster;
+    struct incarnation successor; /* to which it hands over */
+    uint64_t next_offset;
+    uint16_t format;
     char broken[FLEET_REASON_TEXT]; /* "": reading goes on */
     uint64_t broken_next;           /* an entry before it cannot be applied; 0: all can */
 };
@@ -76,6 +87,14 @@ enum log_result member_read(struct fleet_member *m, const struct statelog_messag
                             struct entry *ret);
 /* Whether the records end the access of somebody. */
 bool member_restricts(struct str records);
+/* Messages that a person has decided to pass over: reads the decisions; whether this message, which is
+ * no entry (`what`: why), is one of them; after the rebuild, which began at `from`, whether all of them
+ * are about such messages. */
+enum err member_read_skips(struct fleet_member *m, struct fault *f);
+bool member_passes_over(struct fleet_member *m, uint64_t offset, const char *what);
+enum err member_check_skips(const struct fleet_member *m, uint64_t from, struct fault *f);
+/* What a person wants of the leader is done, or given up; in each turn of the member's thread. */
+void member_person_turn(struct fleet_member *m);
 /* The reason why reading ended, for people. */
 void member_end_text(const struct fleet_member *m, char to[FLEET_REASON_TEXT]);
 

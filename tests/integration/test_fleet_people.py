@@ -1,0 +1,202 @@
+"""A fleet of three engines, and what people ask of it: writ fleet, its leader, the log's format, a message to pass over."""
+
+import json
+import pathlib
+
+import pytest
+
+from harness import Wire, eventually
+from test_fleet_relay import FleetOfThree
+
+NEWER = {"WRIT_BUG": "newer_format"}  # no bug: the program knows one more format of the log
+
+
+class Fleet(FleetOfThree):
+    def __init__(self, broker, folder):
+        super().__init__(broker, folder)
+        for number, engine in enumerate(self.engines):
+            engine.arguments += ["--node", self.node(number)]
+
+    @staticmethod
+    def node(number):
+        return f"engine-{number + 1}"
+
+    def writ(self, *words, at=0, key="root", check=True):
+        done = self.cli(*words, "--engine", self.engines[at].url, key=self.keys.get(key, key), check=False)
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def view(self, at=0):
+        return json.loads(self.writ("fleet", "--json", at=at).stdout)
+
+    def states(self, at=0):
+        return {member["node"]: member["state"] for member in self.view(at)["members"]}
+
+    def revive(self, number):
+        """As a supervisor does."""
+        engine = self.engines[number]
+        assert engine.wait() == 1
+        engine.start()
+
+
+def refused(engine, status):
+    """The sentence with which a start is refused."""
+    engine.start(ready=False)
+    assert engine.wait() == status
+    return json.loads(engine.tail().strip().splitlines()[-1])["why"]
+
+
+@pytest.fixture(scope="module")
+def fleet(broker, tmp_path_factory):
+    three = Fleet(broker, tmp_path_factory.mktemp("people"))
+    try:
+        yield three.start()
+    finally:
+        three.close()
+
+
+def test_each_engine_shows_all_of_them(fleet):
+    leads = fleet.leader()
+    expected = {fleet.node(number): "leads" if number == leads else "follows" for number in range(3)}
+    for number in range(3):
+        eventually(lambda n=number: fleet.states(n) == expected, f"{fleet.node(number)} has read all heartbeats")
+        view = fleet.view(number)
+        assert view["leader"] == fleet.node(leads) and view["node"] == fleet.node(number) and view["reading_ended"] is None
+        assert view["format"] == 1 and 0 < view["lease_left_ms"] <= 5000, view
+        for member in view["members"]:
+            assert member["address"] == fleet.engines[int(member["node"][-1]) - 1].url, member
+            assert member["known_format"] == 1 and member["reaches_leader"] and member["applied_offset"] > 0, member
+            assert member["is_self"] == (member["node"] == fleet.node(number)), member
+    shown = fleet.writ("fleet").stdout
+    assert all(fleet.node(number) in shown for number in range(3)) and "LEASE LEFT" in shown, shown
+    with Wire(fleet.engines[0].address) as wire:
+        health = wire.get("/healthz").json["fleet"]
+    assert health["leader"] == fleet.node(leads) and health["reading_ended"] is None, health
+    assert fleet.metrics(fleet.engines[0])["writ_engine_fleet_members"] == 3
+
+
+def test_only_an_admin_of_all_tenants_changes_a_fleet(fleet):
+    leads, other = fleet.leader(), fleet.node((fleet.leader() + 1) % 3)
+    for key, word in (("agent", "missing_role"), ("admin", "wrong_tenant")):
+        for words in (("fleet", "lead", other), ("fleet", "upgrade")):
+            done = fleet.writ(*words, key=key, check=False)
+            assert done.returncode == 1, (words, done)
+            with fleet.at(0, key) as wire:
+                reply = wire.post("/v1/" + "/".join(words[:2]), {"node": other} if "lead" in words else {})
+            assert reply.status == 403 and reply.json["code"] == word, reply
+    assert fleet.writ("fleet", key="agent", check=False).returncode == 1
+    done = fleet.writ("fleet", "lead", "engine-9", check=False)
+    assert done.returncode == 1 and 'no engine of the fleet has the name "engine-9"' in done.stderr, done
+    assert fleet.leader() == leads
+
+
+def test_a_person_lets_another_engine_lead(fleet):
+    """Asked at the third engine; a review and a token of before are there after."""
+    leads = fleet.leader()
+    follows, asked = (leads + 1) % 3, (leads + 2) % 3
+    with fleet.at(asked) as wire:
+        review = wire.post("/v1/agent/authorize", {"actor": "payer", "action": "pay_rent"}).json["review_id"]
+    shown = fleet.writ("fleet", "lead", fleet.node(follows), "--reason", "engine room is warm", at=asked).stdout
+    assert shown.startswith(f"{fleet.node(follows)} leads in term "), shown
+    fleet.revive(leads)
+    assert fleet.leader() == follows
+    for number in range(3):
+        with fleet.at(number) as wire:
+            assert wire.get(f"/v1/queue/{review}").json["status"] == "pending"
+    assert "leads in term" in fleet.writ("fleet", "lead", fleet.node(follows), at=asked).stdout  # it does already
+
+    def recorded():
+        events = fleet.events(kind="engine.fleet")
+        return [event for event in events if event["reason"].endswith("engine room is warm")]
+    event = eventually(recorded, "it is recorded")[0]
+    assert fleet.node(follows) in event["reason"] and event["resolved_by"] == "root-owner" and event["key_id"], event
+
+
+def test_the_leader_goes_on_if_its_successor_does_not_stand(fleet):
+    leads = fleet.leader()
+    silent = (leads + 1) % 3
+    term = fleet.view(leads)["term"]
+    fleet.ways[silent].lose(b"writ-fleet-entries")  # its TERM does not arrive
+    with fleet.at(leads, "root") as wire:
+        assert wire.post("/v1/fleet/lead", {"node": fleet.node(silent)}).status == 200
+    eventually(lambda: not fleet.leads(leads), "it hands over")
+    eventually(lambda: fleet.leads(leads), "it goes on")
+    assert fleet.leader() == leads and fleet.view(leads)["term"] == term
+    with fleet.at(leads) as wire:
+        assert wire.post("/v1/agent/authorize", {"actor": "payer", "action": "pay_now"}).json["decision"] == "human_review"
+    fleet.ways[silent].lose()  # its TERM comes late, and counts
+    fleet.revive(leads)
+    eventually(lambda: fleet.leads(silent), "the successor leads after all")
+
+
+def test_the_format_is_raised_when_all_engines_know_it(fleet):
+    """Two engines of a newer version, then all three; then the older version cannot read the log any more."""
+    def restart(number, environment):
+        engine = fleet.engines[number]
+        engine.stop()
+        engine.environment = environment
+        engine.start()
+    followers = [number for number in range(3) if number != fleet.leader()]
+    assert "has format 1" in fleet.writ("fleet", "upgrade").stdout  # there is nothing to raise
+    for number in followers:
+        restart(number, NEWER)
+    leads = fleet.leader()
+    fleet.writ("fleet", "lead", fleet.node(followers[0]))
+    fleet.revive(leads)
+    done = fleet.writ("fleet", "upgrade", check=False)
+    assert done.returncode == 1 and f"{fleet.node(leads)} (version" in done.stderr and "does not know format 2" in done.stderr, done
+    assert fleet.view()["format"] == 1
+    restart(leads, NEWER)
+    eventually(lambda: [m["known_format"] for m in fleet.view(leads)["members"]] == [2, 2, 2], "all know it")
+    assert "has format 2" in fleet.writ("fleet", "upgrade").stdout
+    for number in range(3):
+        eventually(lambda n=number: fleet.view(n)["format"] == 2, "all have read it")
+        with fleet.at(number) as wire:
+            assert wire.post("/v1/tokens/mint", {"scope": "*", "actor": "reader", "ttl_seconds": 60}).status == 201
+    engine = fleet.engines[followers[1]]
+    engine.stop()
+    engine.environment = {}
+    engine.start(ready=False)
+    assert engine.wait() == 1 and "a newer version wrote it" in engine.tail()
+    engine.environment = NEWER
+    engine.start()
+
+
+def test_a_foreign_message_stops_the_fleet_until_a_person_passes_over_it(broker, fleet):
+    """Each engine by itself. A message that is an entry is never passed over."""
+    topic = f"writ.state.{fleet.name}"
+    with fleet.at(0) as wire:
+        review = wire.post("/v1/agent/authorize", {"actor": "payer", "action": "pay_last"}).json["review_id"]
+    leads = fleet.leader()
+    broker.put(topic, ["x:1\tno entry of a fleet"])
+    assert fleet.engines[leads].wait() == 1  # the leader ends; the others stay, and let no agent in
+    replica = (leads + 1) % 3
+    ended = eventually(lambda: fleet.view(replica)["reading_ended"], "its reading ended")
+    offset = int(ended.split("offset ")[1].split(" ")[0])
+    assert "cannot be read: it is no entry" in ended, ended
+    shown = fleet.writ("fleet", at=replica).stdout
+    assert ended in shown, shown
+    with fleet.at(replica) as wire:
+        assert wire.post("/v1/agent/authorize", {"actor": "reader", "action": "get_x"}).json["code"] == "fleet_stale"
+    data = [engine.arguments[engine.arguments.index("--data") + 1] for engine in fleet.engines]
+    assert f"offset {offset}" in refused(fleet.engines[leads], 1)
+    done = fleet.cli("fleet", "skip", offset, "--data", data[replica], "--reason", "x", check=False)
+    assert done.returncode == 1 and "stop it first" in done.stderr, done
+    for number in range(3):
+        if number != leads:
+            fleet.engines[number].stop()
+    for number in (offset, 3):
+        fleet.cli("fleet", "skip", number, "--data", data[leads], "--reason", "a slip")
+    assert "is an entry of this fleet" in refused(fleet.engines[leads], 2)
+    (pathlib.Path(data[leads]) / "engine" / "fleet.skip").unlink()
+    for number in range(3):
+        fleet.cli("fleet", "skip", offset, "--data", data[number], "--reason", "a script of ours wrote to the wrong topic")
+        fleet.engines[number].start(ready=False)
+    for engine in fleet.engines:
+        engine.wait_ready()
+    with fleet.at(1) as wire:
+        assert wire.get(f"/v1/queue/{review}").json["status"] == "pending"
+
+    def recorded():
+        return [event for event in fleet.events(kind="engine.fleet") if f"passes over offset {offset}" in event["reason"]]
+    eventually(lambda: len(recorded()) == 3, "each engine has recorded it")
