@@ -240,11 +240,12 @@ size_t api_part(uint32_t connections, unsigned sixteenths, size_t most);
 /* ---- forwarding to the other program ---- */
 
 struct forward; /* one reactor's: address of the peer and the calls under way */
-/* `address` is the configuration's and outlives it. Its name, if it has one, is looked up here,
+/* `addresses`: one, or up to CONFIG_URLS_MAX with commas between them, each of at most 299 bytes; the next
+ * one is asked where the one before has certainly done nothing. A name is looked up here,
  * which blocks for a second at most. While the peer does not answer, it is looked up again each
  * second, without blocking. `connections`: the number of clients that the server may have. */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
-                               const char *address, struct tls *tls, uint32_t connections);
+                               const char *addresses, struct tls *tls, uint32_t connections);
 void forward_destroy(struct forward *f);
 /* From here on, reads (which may wait) are answered 503; changes continue until they are
  * answered. */

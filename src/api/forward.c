@@ -8,6 +8,10 @@
  *   to the leader:  under way --answered--> its client
  *                       \--another leader--> a read is asked again; of any other, the outcome is unknown
  *
+ * The platform may have the addresses of several engines, of one fleet. It asks the one that answered last,
+ * and the next one where that is certain to have done nothing: it was not reached, it answers 503
+ * `no_leader`, `leader_changed` or `starting`, or the request only reads.
+ *
  * A name is looked up at boot, and after a failed call again, each second until a lookup
  * succeeds: the peer may start later than this program, and return at another address. Boot
  * waits a second for it: a silent name server must not keep a program from serving its own
@@ -21,6 +25,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "config/config.h"
 #include "crypto/crypto.h"
 #include "http/client.h"
 
@@ -40,15 +45,24 @@ enum {
     PASSAGE_BYTES_MAX = 2 * LIMIT_BODY_BYTES,
 };
 
-enum { ADDRESS_TEXT = 300, MARK_TEXT = 128 };
+enum { ADDRESS_TEXT = CONFIG_URLS_TEXT, MARK_TEXT = 128 };
+
+struct target { /* one address of the peer */
+    struct forward *forward;
+    char name[ADDRESS_TEXT]; /* as configured, or the leader's; "": there is no leader */
+    struct http_peer peer;   /* without addresses while they are not known */
+    bool is_doubtful;        /* they are not known, or a call failed since they were looked up */
+    struct lookup *lookup;   /* running, or NULL */
+    struct loop_timer look;
+};
 
 struct forward {
     struct api *api;
     struct loop *loop;
     struct http_server *const *server;
     bool is_to_leader;
-    const char *name; /* the peer's address, as configured, or leader; "": there is no leader */
-    char leader[ADDRESS_TEXT];
+    struct target targets[CONFIG_URLS_MAX];
+    unsigned target_count, preferred; /* the one that answered last */
     struct http_header mark;
     char mark_text[MARK_TEXT];
     uint32_t timeout_ms;
@@ -60,10 +74,6 @@ struct forward {
     struct loop_timer probe;
     struct http_outgoing *probing;
     struct tls *tls;
-    struct http_peer peer; /* without addresses while they are not known */
-    bool is_doubtful;      /* they are not known, or a call failed since they were looked up */
-    struct lookup *lookup; /* running, or NULL */
-    struct loop_timer look;
     struct list under_way;
     size_t count, reads, waits, body_bytes;
     size_t most, reads_most, waits_most, waits_of_one_most;
@@ -75,11 +85,12 @@ struct passage { /* one forwarded request */
     struct forward *forward;
     struct http_token token;
     struct http_outgoing *outgoing;
+    unsigned at, asked;  /* its target; how many were asked */
     bool reads;          /* it changes nothing */
     bool waits;          /* and waits for a change */
     uint64_t credential; /* a hash of the credential */
     size_t body_bytes;
-    /* of a read that another leader may be asked again; else empty, but for the echo */
+    /* of what another leader or target may be asked again; else empty, but for the echo */
     struct arena arena;
     struct forward_request *request;
     struct loop_timer again; /* the leader did not serve yet */
@@ -87,40 +98,50 @@ struct passage { /* one forwarded request */
     struct str echo; /* api_request_id() */
 };
 
-/* ---- the peer's address ---- */
+/* ---- the peer's addresses ---- */
 
 static void look(struct loop_timer *t)
 {
-    struct forward *f = link_owner(t, struct forward, look);
-    bool was_known = f->peer.place_count > 0;
-    if (f->lookup != NULL && http_peer_take(&f->peer, &f->lookup, NULL) == ERR_OK) {
-        if (!was_known) log_line(LOG_INFO, "forwarding", "text", f->name, NULL);
-        f->is_doubtful = false;
+    struct target *to = link_owner(t, struct target, look);
+    bool was_known = to->peer.place_count > 0;
+    if (to->lookup != NULL && http_peer_take(&to->peer, &to->lookup, NULL) == ERR_OK) {
+        if (!was_known) log_line(LOG_INFO, "forwarding", "text", to->name, NULL);
+        to->is_doubtful = false;
         return;
     }
-    if (f->lookup == NULL) f->lookup = http_peer_ask(&f->peer);
-    loop_timer_start(f->loop, &f->look, LOOKUP_MS, look);
+    if (to->lookup == NULL) to->lookup = http_peer_ask(&to->peer);
+    loop_timer_start(to->forward->loop, &to->look, LOOKUP_MS, look);
 }
 
-static void doubt(struct forward *f)
+static void doubt(struct target *to)
 {
-    if (f->is_doubtful || f->peer.is_fixed) return;
-    f->is_doubtful = true;
-    loop_timer_start(f->loop, &f->look, LOOKUP_MS, look);
+    if (to->is_doubtful || to->peer.is_fixed) return;
+    to->is_doubtful = true;
+    loop_timer_start(to->forward->loop, &to->look, LOOKUP_MS, look);
 }
 
-static enum err find_peer(struct forward *f, struct fault *fault)
+static enum err find_peer(struct target *to, struct fault *fault)
 {
-    enum err err = http_peer_read(str_from(f->name), f->tls, &f->peer, fault);
-    if (err != ERR_OK || f->peer.is_fixed) return err;
-    f->lookup = http_peer_ask(&f->peer);
-    if (f->lookup == NULL) return fault_plain(fault, ERR_FULL);
+    struct forward *f = to->forward;
+    enum err err = http_peer_read(str_from(to->name), f->tls, &to->peer, fault);
+    if (err != ERR_OK || to->peer.is_fixed) return err;
+    to->lookup = http_peer_ask(&to->peer);
+    if (to->lookup == NULL) return fault_plain(fault, ERR_FULL);
     /* a leader is found while the reactor turns */
-    if (!f->is_to_leader) (void)lookup_wait(f->lookup, LOOKUP_MS);
-    err = http_peer_take(&f->peer, &f->lookup, fault);
+    if (!f->is_to_leader) (void)lookup_wait(to->lookup, LOOKUP_MS);
+    err = http_peer_take(&to->peer, &to->lookup, fault);
     /* until the address is known, each forwarded request reports the same */
-    if (err != ERR_OK) doubt(f);
+    if (err != ERR_OK) doubt(to);
     return err;
+}
+
+static struct target *add_target(struct forward *f, struct str name)
+{
+    check(f->target_count < CONFIG_URLS_MAX && name.size < ADDRESS_TEXT);
+    struct target *to = &f->targets[f->target_count++];
+    to->forward = f;
+    if (name.size > 0) memcpy(to->name, name.bytes, name.size);
+    return to;
 }
 
 /* ---- whether the leader is reached ---- */
@@ -152,7 +173,7 @@ static void probe(struct loop_timer *t)
     const struct http_call call = {
         .method = "GET", .target = STR("/livez"), .timeout_ms = PROBE_MS, .reply_max = 1 << 10};
     if (f->is_unreached && f->probing == NULL)
-        f->probing = http_call_start(f->loop, &f->peer, &call, probed, f);
+        f->probing = http_call_start(f->loop, &f->targets[0].peer, &call, probed, f);
 }
 
 static void probe_later(struct forward *f)
@@ -190,16 +211,18 @@ static struct forward *create(struct api *a, struct loop *l, struct http_server 
 }
 
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
-                               const char *address, struct tls *tls, uint32_t connections)
+                               const char *addresses, struct tls *tls, uint32_t connections)
 {
     struct forward *f = create(a, l, server, tls, connections);
     struct fault fault;
-    check(address != NULL);
-    f->name = address;
+    struct str rest = str_from(addresses), one;
     f->mark = (struct http_header){.name = STR("Writ-Forwarded"), .value = STR("1")};
     f->timeout_ms = FORWARD_TIMEOUT_MS;
-    if (find_peer(f, &fault) != ERR_OK)
-        log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
+    while (str_split(&rest, ',', &one)) {
+        struct target *to = add_target(f, one);
+        if (find_peer(to, &fault) != ERR_OK)
+            log_text(LOG_WARNING, "not_forwarding", "%s: %s", to->name, fault.text);
+    }
     return f;
 }
 
@@ -211,7 +234,7 @@ struct forward *forward_create_to_leader(struct api *a, struct loop *l,
 {
     struct forward *f = create(a, l, server, tls, connections);
     f->is_to_leader = true;
-    f->name = f->leader;
+    (void)add_target(f, STR(""));
     f->reached = reached;
     f->context = context;
     f->timeout_ms = timeout_ms > FORWARD_TIMEOUT_MS ? timeout_ms : FORWARD_TIMEOUT_MS;
@@ -260,8 +283,10 @@ void forward_destroy(struct forward *f)
         passage_destroy(p);
     }
     probe_stop(f);
-    loop_timer_stop(f->loop, &f->look);
-    lookup_leave(f->lookup);
+    for (unsigned i = 0; i < f->target_count; i++) {
+        loop_timer_stop(f->loop, &f->targets[i].look);
+        lookup_leave(f->targets[i].lookup);
+    }
     http_idle_destroy(f->idle);
     free(f);
 }
@@ -341,13 +366,38 @@ static void again_due(struct loop_timer *t) { ask_again(link_owner(t, struct pas
 /* A leader that has just won serves a moment later. True: the read is asked again then. */
 static bool waits_for_leader(struct passage *p, const struct http_answer *answer)
 {
-    const struct str code = STR("\"leader_changed\"");
-    if (p->request == NULL || answer->status != 503 || p->tries == TRIES_MAX) return false;
-    if (memmem(answer->body.bytes, answer->body.size, code.bytes, code.size) == NULL) return false;
+    if (!p->forward->is_to_leader || p->request == NULL || p->tries == TRIES_MAX) return false;
+    if (answer->status != 503 || !str_starts(answer->body, STR("{\"code\":\"leader_changed\"")))
+        return false;
     p->tries++;
     p->outgoing = NULL;
     loop_timer_start(p->forward->loop, &p->again, AGAIN_MS, again_due);
     return true;
+}
+
+static struct http_outgoing *ask_peer(struct forward *f, const struct forward_request *r,
+                                      struct passage *p);
+
+/* Of engines that answer so, nothing of the request was done. */
+static bool did_nothing(const struct http_answer *answer)
+{
+    static const char *const codes[] = {"{\"code\":\"no_leader\"", "{\"code\":\"leader_changed\"",
+                                        "{\"code\":\"starting\""};
+    for (size_t i = 0; answer->status == 503 && i < sizeof codes / sizeof *codes; i++)
+        if (str_starts(answer->body, str_from(codes[i]))) return true;
+    return false;
+}
+
+/* True: the next target is asked. */
+static bool asks_next(struct passage *p, bool may_repeat)
+{
+    struct forward *f = p->forward;
+    if (!may_repeat || p->request == NULL || f->is_to_leader || p->asked == f->target_count)
+        return false;
+    p->at = (p->at + 1) % f->target_count;
+    struct http_outgoing *next = ask_peer(f, p->request, p);
+    if (next != NULL) p->outgoing = next;
+    return next != NULL;
 }
 
 static void passage_done(void *context, enum err err, const struct http_answer *answer)
@@ -359,16 +409,19 @@ static void passage_done(void *context, enum err err, const struct http_answer *
     struct forward *f = p->forward;
     struct fault fault;
     if (err != ERR_OK) {
-        doubt(f);
+        doubt(&f->targets[p->at]);
+        if (asks_next(p, !http_call_was_sent(p->outgoing) || (p->reads && err == ERR_CLOSED)))
+            return;
         if (!http_call_was_sent(p->outgoing)) note_reach(f, false);
         no_answer(p, err, &fault);
         passage_refuse(p, &fault);
         return;
     }
     note_reach(f, true);
-    if (waits_for_leader(p, answer)) return;
-    /* the next call must not also wait for a dead connection */
-    http_peer_prefer(&f->peer, answer->place);
+    if (waits_for_leader(p, answer) || asks_next(p, did_nothing(answer))) return;
+    /* the next call must not also wait for a dead connection, or a dead engine */
+    http_peer_prefer(&f->targets[p->at].peer, answer->place);
+    f->preferred = p->at;
     if (!http_server_has_room(*f->server, answer->body.size)) {
         (void)api_no_room(&fault);
         passage_refuse(p, &fault);
@@ -548,7 +601,8 @@ static struct http_outgoing *ask_peer(struct forward *f, const struct forward_re
     if (r->client.kind == CLIENT_IPV4 || r->client.kind == CLIENT_IPV6)
         call.headers[call.header_count++] =
             (struct http_header){.name = STR("X-Forwarded-For"), .value = client};
-    return http_call_start(f->loop, &f->peer, &call, passage_done, p);
+    p->asked++;
+    return http_call_start(f->loop, &f->targets[p->at].peer, &call, passage_done, p);
 }
 
 /* The caller gives it its token. NULL: refused, and *fault is the reason. */
@@ -559,7 +613,7 @@ static struct passage *passage_begin(struct forward *f, const struct forward_req
         (void)fault_plain(fault, ERR_DRAINING);
         return NULL;
     }
-    if (f->is_to_leader && f->name[0] == '\0') {
+    if (f->is_to_leader && f->targets[0].name[0] == '\0') {
         (void)fault_plain(fault, ERR_NO_LEADER);
         return NULL;
     }
@@ -571,14 +625,15 @@ static struct passage *passage_begin(struct forward *f, const struct forward_req
     }
     arena_init(&p->arena, PASSAGE_BYTES, PASSAGE_BYTES_MAX);
     p->echo = str_is_absent(r->echo) ? r->echo : arena_copy(&p->arena, r->echo);
-    if (f->is_to_leader && r->reads) p->request = copy_request(r, &p->arena);
+    p->forward = f;
+    p->at = f->preferred;
+    if (f->is_to_leader ? r->reads : f->target_count > 1) p->request = copy_request(r, &p->arena);
     p->outgoing = p->arena.overflow ? NULL : ask_peer(f, r, p);
     if (p->outgoing == NULL) {
         passage_destroy(p);
         api_no_memory(fault);
         return NULL;
     }
-    p->forward = f;
     list_append(&f->under_way, &p->link);
     f->count++;
     p->reads = r->reads;
@@ -649,7 +704,8 @@ static void ask_again(struct passage *p)
     struct fault fault;
     loop_timer_stop(p->forward->loop, &p->again);
     http_call_cancel(p->outgoing);
-    p->outgoing = p->forward->name[0] != '\0' ? ask_peer(p->forward, p->request, p) : NULL;
+    p->outgoing =
+        p->forward->targets[0].name[0] != '\0' ? ask_peer(p->forward, p->request, p) : NULL;
     if (p->outgoing != NULL) return;
     (void)fault_plain(&fault, ERR_NO_LEADER);
     passage_refuse(p, &fault);
@@ -669,23 +725,25 @@ static void give_up(struct passage *p)
 void forward_lead(struct forward *f, struct str address, struct str mark)
 {
     struct fault fault;
-    check(f->is_to_leader && address.size < sizeof f->leader && mark.size < sizeof f->mark_text);
+    struct target *to = &f->targets[0];
+    check(f->is_to_leader && address.size < sizeof to->name && mark.size < sizeof f->mark_text);
     http_idle_clear(f->idle);
     probe_stop(f);
     note_reach(f, true); /* until it is seen */
-    loop_timer_stop(f->loop, &f->look);
-    lookup_leave(f->lookup);
-    f->lookup = NULL;
-    f->is_doubtful = false;
-    f->peer = (struct http_peer){0};
-    if (address.size > 0) memcpy(f->leader, address.bytes, address.size);
-    f->leader[address.size] = '\0';
+    loop_timer_stop(f->loop, &to->look);
+    lookup_leave(to->lookup);
+    to->lookup = NULL;
+    to->is_doubtful = false;
+    to->peer = (struct http_peer){0};
+    if (address.size > 0) memcpy(to->name, address.bytes, address.size);
+    to->name[address.size] = '\0';
     memcpy(f->mark_text, mark.bytes, mark.size);
     f->mark =
         (struct http_header){.name = STR("Writ-Relay"), .value = str_of(f->mark_text, mark.size)};
-    if (address.size > 0 && find_peer(f, &fault) != ERR_OK && f->lookup == NULL && !f->is_doubtful)
-        log_text(LOG_WARNING, "not_relaying", "the leader's address %s cannot be used: %s", f->name,
-                 fault.text);
+    if (address.size > 0 && find_peer(to, &fault) != ERR_OK && to->lookup == NULL &&
+        !to->is_doubtful)
+        log_text(LOG_WARNING, "not_relaying", "the leader's address %s cannot be used: %s",
+                 to->name, fault.text);
     list_each (&f->under_way, k, following) {
         struct passage *p = link_owner(k, struct passage, link);
         if (p->request != NULL)

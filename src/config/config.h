@@ -27,6 +27,7 @@ enum {
 };
 
 enum { CHANNELS_MAX = 32, PROVIDERS_MAX = 8, ANCHORS_MAX = 8, GROUP_NAME_MAX = 32 };
+enum { CONFIG_URLS_MAX = 8, CONFIG_URLS_TEXT = 300 }; /* one, with a NUL */
 
 enum {
 #define CHANNEL(field, type, key, otherwise, help) CHANNEL_AT_##field,
@@ -58,6 +59,7 @@ struct config {
 #define CONFIG_PATH(field) const char *field;
 #define CONFIG_LISTEN(field) const char *field;
 #define CONFIG_URL(field) const char *field;
+#define CONFIG_URLS(field) const char *field;
 #define CONFIG_CHOICE(field) const char *field;
 #define CONFIG_FLAG(field) bool field;
 #define CONFIG_RATIO(field) double field;

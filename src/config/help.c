@@ -16,6 +16,7 @@ static const char *type_word(const struct option *o)
     case OPTION_PATH: return "PATH";
     case OPTION_LISTEN: return "HOST:PORT";
     case OPTION_URL: return "URL";
+    case OPTION_URLS: return "URL,…";
     case OPTION_CHOICE: return "WORD";
     case OPTION_FLAG: return "true|false";
     case OPTION_RATIO: return "RATIO";

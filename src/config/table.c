@@ -193,6 +193,15 @@ static bool is_url(struct str value)
     return is_host_port(rest, 1);
 }
 
+static bool are_urls(struct str value)
+{
+    struct str one;
+    size_t count = 0;
+    while (str_split(&value, ',', &one))
+        if (one.size >= CONFIG_URLS_TEXT || !is_url(one) || ++count > CONFIG_URLS_MAX) return false;
+    return true;
+}
+
 void option_put_form(struct buf *out, const struct option *o)
 {
     switch (o->type) {
@@ -203,6 +212,12 @@ void option_put_form(struct buf *out, const struct option *o)
         break;
     case OPTION_URL:
         buf_put_literal(out, "http://host:port, https://host:port or unix:/path");
+        break;
+    case OPTION_URLS:
+        buf_printf(out,
+                   "http://host:port, https://host:port or unix:/path, or up to %d of them with "
+                   "commas between them, without blanks",
+                   CONFIG_URLS_MAX);
         break;
     case OPTION_CHOICE: buf_put(out, choices_of(o)); break;
     case OPTION_FLAG: buf_put_literal(out, "true or false"); break;
@@ -272,6 +287,7 @@ static bool string_is_right(const struct option *o, struct str value)
     if (o->type == OPTION_LISTEN)
         return is_host_port(value, 0) || str_equal(value, STR(LISTEN_NONE));
     if (o->type == OPTION_URL) return is_url(value);
+    if (o->type == OPTION_URLS) return are_urls(value);
     return true;
 }
 

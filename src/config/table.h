@@ -12,6 +12,7 @@ enum option_type {
     OPTION_PATH,
     OPTION_LISTEN, /* host:port */
     OPTION_URL,    /* http://host:port, https://host:port or unix:/path */
+    OPTION_URLS,   /* the same, one or more, with commas between them */
     OPTION_CHOICE, /* one of the words after the help's last ": " */
     OPTION_FLAG,
     OPTION_RATIO, /* 0 … 1 */
