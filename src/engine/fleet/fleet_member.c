@@ -437,6 +437,7 @@ static void *run(void *context)
         advance_applied(m);
         commit(m);
         wake_publisher(m);
+        member_person_turn(m);
         publish(m);
         send_own(m);
         seal(m);
