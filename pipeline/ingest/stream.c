@@ -30,6 +30,8 @@ struct intake {
     uint64_t end_seq;   /* one past the batch's last record, after it was walked */
     bool is_new;        /* the stream has no row yet */
     bool needs_mac;
+    bool owes_mac;     /* the batch's MAC is not checked yet: nothing may be committed before */
+    struct buf leaves; /* if so: of the lines so far */
     uint64_t next_seq; /* as stored */
     char epoch_bytes[LIMIT_ID_CHARACTERS];
     struct str epoch; /* as stored; absent for a new stream */
@@ -318,6 +320,50 @@ static enum err move_position(struct intake *in, uint64_t next_seq)
     return failed(in, err);
 }
 
+static enum err bad_mac(struct fault *f)
+{
+    return fault_set(f, ERR_BAD_MAC, "",
+                     "Writ-Mac: does not fit these records; nothing of them was stored. Check that "
+                     "the engine and the platform have the same pepper_file");
+}
+
+/* The MAC that the lines so far have as a run. */
+static struct sha256 mac_of(struct hasher *h, const struct sha256 *of_all,
+                            const struct ingest_batch *batch, const struct buf *leaves)
+{
+    check(!leaves->overflow); /* check_lines() */
+    const struct run run = {.epoch = batch->epoch,
+                            .first_seq = batch->first_seq,
+                            .count = leaves->size / sizeof(struct sha256),
+                            .leaves = (const struct sha256 *)(const void *)leaves->bytes,
+                            .checkpoint = batch->checkpoint};
+    const struct sha256 key = run_key(of_all, batch->node, batch->journal);
+    return run_mac(h, &key, &run);
+}
+
+static void put_leaf(struct buf *leaves, const struct sha256 *leaf)
+{
+    buf_put(leaves, str_of((const char *)leaf->bytes, sizeof leaf->bytes));
+}
+
+static bool is_mac(const struct ingest_batch *batch, const struct sha256 *mac)
+{
+    struct sha256 given;
+    return sha256_read_hex(batch->mac, &given) &&
+           bytes_equal_secret(mac->bytes, given.bytes, sizeof mac->bytes);
+}
+
+/* All lines were walked. */
+static enum err settle_mac(struct intake *in)
+{
+    if (!in->owes_mac) return ERR_OK;
+    struct hasher *h = hasher_create();
+    const struct sha256 mac = mac_of(h, &in->store->record_key, in->batch, &in->leaves);
+    hasher_destroy(h);
+    in->owes_mac = false;
+    return is_mac(in->batch, &mac) ? ERR_OK : bad_mac(in->fault);
+}
+
 static enum err check_mac(struct intake *in)
 {
     if (in->batch->is_authenticated || !in->needs_mac) return ERR_OK;
@@ -334,21 +380,37 @@ static enum err take_new(struct intake *in, struct str lines)
     struct decoder *decoder = in->store->decoder;
     const struct decoded *list;
     enum err err = ERR_OK;
-    decoder_begin(decoder, lines);
+    decoder_begin(decoder, lines, in->owes_mac);
     for (size_t count; err == ERR_OK && (count = decoder_next(decoder, &list)) > 0;)
-        for (size_t i = 0; i < count && err == ERR_OK; i++)
+        for (size_t i = 0; i < count && err == ERR_OK; i++) {
+            if (in->owes_mac) put_leaf(&in->leaves, &list[i].leaf);
             err = line_new(in, in->end_seq++, &list[i]);
+        }
     decoder_end(decoder);
+    if (err == ERR_OK) err = settle_mac(in);
     return err == ERR_OK ? settle(in) : err;
+}
+
+/* The lines that are stored already. */
+static enum err take_again(struct intake *in, struct str *rest)
+{
+    struct hasher *h = hasher_create();
+    struct str line;
+    enum err err = ERR_OK;
+    while (err == ERR_OK && in->end_seq < in->next_seq && !planted("no_dedupe") && rest->size > 0 &&
+           str_split(rest, '\n', &line)) {
+        const struct sha256 leaf = in->owes_mac ? merkle_leaf(h, line) : (struct sha256){{0}};
+        if (in->owes_mac) put_leaf(&in->leaves, &leaf);
+        err = line_again(in, in->end_seq++, line);
+    }
+    hasher_destroy(h);
+    return err;
 }
 
 static enum err take_lines(struct intake *in)
 {
-    struct str rest = in->batch->body, line;
-    enum err err = ERR_OK;
-    while (err == ERR_OK && in->end_seq < in->next_seq && !planted("no_dedupe") && rest.size > 0 &&
-           str_split(&rest, '\n', &line))
-        err = line_again(in, in->end_seq++, line);
+    struct str rest = in->batch->body;
+    enum err err = take_again(in, &rest);
     if (err == ERR_OK && rest.size > 0) err = check_mac(in);
     if (err == ERR_OK) err = take_new(in, rest);
     /* nothing new: the position stays */
@@ -433,15 +495,23 @@ static enum err check_batch(const struct ingest_batch *b, struct fault *f)
     return check_lines(b, f);
 }
 
-/* *ret_before: the stream's earlier position. */
-static enum err take_within(struct store *s, const struct ingest_batch *batch,
+/* *ret_before: the stream's earlier position. `owes_mac`: batch->mac has to be checked. */
+static enum err take_within(struct store *s, const struct ingest_batch *batch, bool owes_mac,
                             struct ingest_result *ret, uint64_t *ret_before, struct fault *f)
 {
-    struct intake in = {
-        .store = s, .audit = store_audit(s), .batch = batch, .result = ret, .fault = f};
+    struct intake in = {.store = s,
+                        .audit = store_audit(s),
+                        .batch = batch,
+                        .result = ret,
+                        .fault = f,
+                        .owes_mac = owes_mac};
     arena_init(&in.arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);
     buf_init(&in.copied, 0, QUARANTINED_BYTES);
+    buf_init(&in.leaves, 0, LIMIT_INGEST_LINES * sizeof(struct sha256));
     enum err err = batch_take(&in);
+    /* What is wrong with records counts only if they are an engine's. */
+    if (err != ERR_OK && in.owes_mac && !ingest_mac_fits(s, batch)) err = bad_mac(f);
+    buf_fini(&in.leaves);
     buf_fini(&in.copied);
     arena_fini(&in.arena);
     *ret_before = ret->next_seq;
@@ -458,59 +528,53 @@ enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch,
     uint64_t before;
     *ret = (struct ingest_result){0};
     enum err err = check_batch(batch, f);
-    return err == ERR_OK ? take_within(s, batch, ret, &before, f) : err;
+    return err == ERR_OK ? take_within(s, batch, false, ret, &before, f) : err;
 }
 
 struct sha256 ingest_mac(const struct sha256 *of_all, const struct ingest_batch *batch)
 {
     struct hasher *h = hasher_create();
-    struct run run = {
-        .epoch = batch->epoch, .first_seq = batch->first_seq, .checkpoint = batch->checkpoint};
     struct buf leaves;
     struct str rest = batch->body, line;
     buf_init(&leaves, 1 << 10, LIMIT_INGEST_LINES * sizeof(struct sha256));
     while (rest.size > 0 && str_split(&rest, '\n', &line)) {
-        struct sha256 leaf = merkle_leaf(h, line);
-        buf_put(&leaves, str_of((const char *)leaf.bytes, sizeof leaf.bytes));
-        run.count++;
+        const struct sha256 leaf = merkle_leaf(h, line);
+        put_leaf(&leaves, &leaf);
     }
-    check(!leaves.overflow); /* check_lines() */
-    run.leaves = (const struct sha256 *)(const void *)leaves.bytes;
-    struct sha256 key = run_key(of_all, batch->node, batch->journal), mac = run_mac(h, &key, &run);
+    const struct sha256 mac = mac_of(h, of_all, batch, &leaves);
     buf_fini(&leaves);
     hasher_destroy(h);
     return mac;
 }
 
+/* Whether a MAC could be made of it at all. */
+static bool may_have_mac(const struct store *s, const struct ingest_batch *batch)
+{
+    return s->has_set_keys && batch->epoch.size == RUN_EPOCH_BYTES &&
+           batch->node.size <= LIMIT_ID_CHARACTERS && batch->journal.size <= LIMIT_ID_CHARACTERS;
+}
+
 bool ingest_mac_fits(const struct store *s, const struct ingest_batch *batch)
 {
-    struct sha256 given;
-    if (!s->has_set_keys || !sha256_read_hex(batch->mac, &given) ||
-        batch->epoch.size != RUN_EPOCH_BYTES || batch->node.size > LIMIT_ID_CHARACTERS ||
-        batch->journal.size > LIMIT_ID_CHARACTERS)
-        return false;
-    struct sha256 mac = ingest_mac(&s->record_key, batch);
-    return bytes_equal_secret(mac.bytes, given.bytes, sizeof mac.bytes);
+    if (!may_have_mac(s, batch)) return false;
+    const struct sha256 mac = ingest_mac(&s->record_key, batch);
+    return is_mac(batch, &mac);
 }
 
 enum err ingest_stream(struct store *s, const struct ingest_batch *given, struct ingest_result *ret,
                        struct fault *f)
 {
     uint64_t before = 0;
-    struct ingest_batch checked = *given;
-    const struct ingest_batch *batch = &checked;
+    struct ingest_batch batch = *given;
     *ret = (struct ingest_result){0};
-    enum err err = check_batch(batch, f);
-    checked.is_authenticated =
-        err == ERR_OK && !str_is_absent(batch->mac) && ingest_mac_fits(s, batch);
-    if (err == ERR_OK && !str_is_absent(batch->mac) && !checked.is_authenticated)
-        return fault_set(
-            f, ERR_BAD_MAC, "",
-            "Writ-Mac: does not fit these records; nothing of them was stored. Check that "
-            "the engine and the platform have the same pepper_file");
-    if (err == ERR_OK) err = key_store_begin(s, batch->key_id, f);
+    enum err err = check_batch(&batch, f);
+    /* so far; it is checked while the lines are stored, and before they are committed */
+    batch.is_authenticated = !str_is_absent(batch.mac);
+    if (err == ERR_OK && batch.is_authenticated && !may_have_mac(s, &batch)) return bad_mac(f);
+    if (err == ERR_OK) err = key_store_begin(s, batch.key_id, f);
     if (err != ERR_OK) return err;
-    err = store_end(s, take_within(s, batch, ret, &before, f), f);
+    err = take_within(s, &batch, batch.is_authenticated, ret, &before, f);
+    err = store_end(s, err, f);
     /* Nothing was stored, whatever was counted. */
     if (err != ERR_OK) *ret = (struct ingest_result){.next_seq = before};
     return err;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "evidence/merkle.h"
 
 enum {
     CHUNKS = 4,
@@ -22,9 +23,11 @@ struct chunk {
 
 struct decoder {
     struct chunk chunks[CHUNKS];
-    struct str rest; /* not yet decoded; absent: nothing. Belongs to the decoding thread */
-    bool ahead;      /* decoded on the other thread */
-    bool given;      /* the caller has a chunk */
+    struct str rest;       /* not yet decoded; absent: nothing. Belongs to the decoding thread */
+    struct hasher *hasher; /* likewise */
+    bool hashes;
+    bool ahead; /* decoded on the other thread */
+    bool given; /* the caller has a chunk */
     bool has_thread;
     pthread_t thread;
     pthread_mutex_t lock; /* protects the following members */
@@ -35,13 +38,14 @@ struct decoder {
 
 /* ---- decoding ---- */
 
-static void decode_one(struct chunk *c, struct str line)
+static void decode_one(struct decoder *d, struct chunk *c, struct str line)
 {
     struct decoded *to = &c->list[c->count++];
     struct fault why;
     to->line = line;
     to->is_valid =
         line.size <= LIMIT_EVENT_BYTES && event_read(line, &c->arena, &to->event, &why) == ERR_OK;
+    if (d->hashes) to->leaf = merkle_leaf(d->hasher, line);
 }
 
 static void decode_chunk(struct decoder *d, struct chunk *c)
@@ -52,7 +56,7 @@ static void decode_chunk(struct decoder *d, struct chunk *c)
     arena_reset(&c->arena);
     while (c->count < DECODED_MAX && bytes < CHUNK_BYTES && d->rest.size > 0 &&
            str_split(&d->rest, '\n', &line)) {
-        decode_one(c, line);
+        decode_one(d, c, line);
         bytes += line.size;
     }
 }
@@ -101,6 +105,7 @@ struct decoder *decoder_create(void)
 {
     struct decoder *d = calloc(1, sizeof *d);
     check(d != NULL);
+    d->hasher = hasher_create();
     for (size_t i = 0; i < CHUNKS; i++) arena_init(&d->chunks[i].arena, ARENA_FIRST, ARENA_LIMIT);
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->changed, NULL);
@@ -118,12 +123,14 @@ void decoder_destroy(struct decoder *d)
     for (size_t i = 0; i < CHUNKS; i++) arena_fini(&d->chunks[i].arena);
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
+    hasher_destroy(d->hasher);
     free(d);
 }
 
-void decoder_begin(struct decoder *d, struct str lines)
+void decoder_begin(struct decoder *d, struct str lines, bool hashes)
 {
     d->rest = lines;
+    d->hashes = hashes;
     d->made = d->taken = 0;
     d->ended = false;
     if (!d->has_thread && lines.size >= AHEAD_BYTES)

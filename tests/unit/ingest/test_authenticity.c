@@ -119,6 +119,34 @@ static void a_batch_whose_mac_does_not_fit_is_refused_and_changes_nothing(void *
     assert_rows(r, 6, 0, 7);
 }
 
+/* The MAC is checked last, while the lines are stored. */
+static void forged_records_are_refused_as_such_whatever_else_is_wrong_with_them(void **state)
+{
+    enum { MANY = 2000 }; /* they are decoded on another thread */
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    const uint64_t firsts[] = {1, 3, 5, 6};
+    for (size_t i = 0; i < 4 * 3; i++) {
+        const size_t what = i / 4;
+        fill_batch(r, NULL, 100, what == 0 ? MANY : 3);
+        if (what == 1) buf_put_literal(&r->body, "no event\n");
+        struct ingest_batch b = batch_of(r, "node-1", firsts[i % 4]);
+        if (what == 2) b.epoch = STR(EPOCH_2);
+        rig_sign(&b);
+        b.first_seq += 1; /* of what was signed */
+        if (take(r, &b) != ERR_BAD_MAC) fail_msg("forgery %zu: %s", i, r->fault.text);
+        assert_rows(r, 4, 0, 5);
+    }
+    fill_batch(r, NULL, 100, MANY);
+    struct ingest_batch b = batch_of(r, "node-1", 5);
+    rig_sign(&b);
+    assert_int_equal(take(r, &b), ERR_OK);
+    assert_rows(r, 4 + MANY, 0, 5 + MANY);
+    assert_int_equal(take(r, &b), ERR_OK); /* again: all of it is stored */
+    assert_result(r, 0, MANY, 0, 5 + MANY);
+}
+
 static void what_is_stored_is_a_duplicate_without_a_mac_too(void **state)
 {
     struct rig *r = *state;
@@ -659,6 +687,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_batch_whose_mac_does_not_fit_is_refused_and_changes_nothing),
+        TEST(forged_records_are_refused_as_such_whatever_else_is_wrong_with_them),
         TEST(what_is_stored_is_a_duplicate_without_a_mac_too),
         TEST(a_stream_of_before_goes_on_without_macs_until_the_first_one),
         TEST(a_forged_message_goes_to_quarantine_and_the_genuine_record_is_stored),

@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include "base/limits.h"
+#include "evidence/merkle.h"
 #include "store/decoder.h"
 
 static void fill(struct buf *b, unsigned count)
@@ -16,8 +17,16 @@ static void fill(struct buf *b, unsigned count)
     }
 }
 
+static void assert_leaf(const struct decoded *d)
+{
+    struct hasher *h = hasher_create();
+    const struct sha256 leaf = merkle_leaf(h, d->line);
+    hasher_destroy(h);
+    assert_memory_equal(&leaf, &d->leaf, sizeof leaf);
+}
+
 /* Takes up to `most` lines and compares them; how many there were. */
-static unsigned take(struct decoder *d, unsigned most)
+static unsigned take(struct decoder *d, unsigned most, bool hashes)
 {
     const struct decoded *list;
     unsigned n = 0;
@@ -26,6 +35,7 @@ static unsigned take(struct decoder *d, unsigned most)
             char id[32];
             snprintf(id, sizeof id, "evt_%026u", n);
             assert_int_equal(list[i].is_valid, n % 7 != 3);
+            if (hashes) assert_leaf(&list[i]);
             if (list[i].is_valid) assert_true(str_equal(list[i].event.event_id, str_from(id)));
         }
     return n;
@@ -40,8 +50,8 @@ static void every_line_comes_out_once_and_in_order(void **state)
     buf_init(&b, 1 << 20, 64 << 20);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         fill(&b, counts[i]);
-        decoder_begin(d, buf_view(&b));
-        assert_int_equal(take(d, UINT32_MAX), counts[i]);
+        decoder_begin(d, buf_view(&b), i % 2 == 0);
+        assert_int_equal(take(d, UINT32_MAX, i % 2 == 0), counts[i]);
         decoder_end(d);
     }
     buf_fini(&b);
@@ -72,7 +82,7 @@ static void the_largest_events_are_read_however_many_come_and_larger_ones_are_no
     (void)state;
     buf_init(&b, 1 << 20, 64 << 20);
     for (size_t i = 0; i < LINES; i++) put_values(&b, LIMIT_EVENT_BYTES + i % 2);
-    decoder_begin(d, buf_view(&b));
+    decoder_begin(d, buf_view(&b), false);
     for (size_t count; (count = decoder_next(d, &list)) > 0;)
         for (size_t i = 0; i < count; i++, lines++) {
             assert_int_equal(list[i].is_valid, lines % 2 == 0);
@@ -92,14 +102,14 @@ static void a_batch_may_be_given_up_anywhere(void **state)
     buf_init(&b, 1 << 20, 64 << 20);
     for (unsigned i = 0; i < 200; i++) {
         fill(&b, 3000);
-        decoder_begin(d, buf_view(&b));
-        take(d, i * 20);
+        decoder_begin(d, buf_view(&b), false);
+        take(d, i * 20, false);
         decoder_end(d);
         memset(b.bytes, 'x', b.size); /* it is not read any more */
     }
     fill(&b, 4000);
-    decoder_begin(d, buf_view(&b));
-    assert_int_equal(take(d, UINT32_MAX), 4000);
+    decoder_begin(d, buf_view(&b), false);
+    assert_int_equal(take(d, UINT32_MAX, false), 4000);
     decoder_end(d);
     buf_fini(&b);
     decoder_destroy(d);
@@ -113,7 +123,7 @@ static void one_that_is_given_up_may_be_destroyed(void **state)
     fill(&b, 5000);
     for (unsigned i = 0; i < 20; i++) {
         struct decoder *d = decoder_create();
-        decoder_begin(d, buf_view(&b));
+        decoder_begin(d, buf_view(&b), false);
         decoder_end(d);
         decoder_destroy(d);
     }
