@@ -266,8 +266,7 @@ class Probe(threading.Thread):
 
     def first_after(self, moment):
         """When the first request that was sent after that moment was answered; None: not yet."""
-        return next((answered for sent, answered in reversed(self.served) if sent >= moment), None) and \
-            min(answered for sent, answered in self.served if sent >= moment)
+        return min((answered for sent, answered in self.served if sent >= moment), default=None)
 
 
 class Clients:

@@ -48,7 +48,7 @@ PROGRESS = pathlib.Path(os.environ.get("WRIT_FLEET_PROGRESS", TOP / "build" / "l
 SECONDS = int(os.environ.get("WRIT_FLEET_SECONDS", "0"))  # no campaign begins after that; 0: until all is done
 WANTED = {"kill leader": 80, "kill replica": 120, "stop leader": 25, "stop replica": 25, "broker kill": 20, "broker stop": 15, "broker restart": 15,
           "machine lost": 20, "rolling restart": 5, **{f"cut: {kind}": 7 for kind in CUTS}}
-AT_ONCE = 20  # faults in one campaign
+AT_ONCE = 12  # faults in one campaign
 
 
 class Progress:
