@@ -19,7 +19,8 @@
 enum {
     LOOK_MS = 2000,
     EVERY_MS = 250,
-    WAIT_MS = 10000,
+    WAIT_MS = 8000, /* longer than a leader waits for its successor */
+    TRIES = 3,
     BODY_MAX = 8 << 10,
     MARK_MAX = 256,
     PATH_BYTES = 4096,
@@ -129,6 +130,14 @@ static int fleet_show(struct cli *c, const struct arguments *a)
 
 /* ---- lead, upgrade ---- */
 
+static bool has_no_leader(const struct reply *r)
+{
+    if (r->status != 503 || r->root == NULL) return false;
+    const struct str code = json_text(r->root, STR("code"));
+    return str_equal(code, STR("leader_changed")) || str_equal(code, STR("no_leader"));
+}
+
+/* An engine that has just won serves a moment later, and nothing was done: it is asked again. */
 static int post(struct cli *c, const struct arguments *a, const char *path, struct str node,
                 struct reply *ret)
 {
@@ -140,6 +149,15 @@ static int post(struct cli *c, const struct arguments *a, const char *path, stru
     if (body.overflow) return cli_complain(c, USAGE, "--reason is too long");
     struct request r = {
         .side = SIDE_ENGINE, .method = "POST", .target = str_from(path), .body = buf_view(&body)};
+    const struct timespec pause = {.tv_nsec = EVERY_MS * 1000000};
+    const uint64_t since_ns = world_monotonic_ns();
+    do {
+        r.quiet = world_monotonic_ns() - since_ns < (uint64_t)WAIT_MS * 1000000;
+        int code = cli_call(c, &r, ret);
+        if (code == DONE || !r.quiet) return code;
+        nanosleep(&pause, NULL);
+    } while (has_no_leader(ret));
+    r.quiet = false; /* it is refused, and prints why */
     return cli_call(c, &r, ret);
 }
 
@@ -172,12 +190,17 @@ static int fleet_lead(struct cli *c, const struct arguments *a)
 {
     const struct str node = argument_at(a, 0);
     struct reply reply;
-    int code = post(c, a, "/v1/fleet/lead", node, &reply);
-    if (code != DONE) return code;
-    if (!await(c, is_led_by, &node, &reply))
+    bool leads = false;
+    /* The engine may just have been started again, under an incarnation that the leader did not know. */
+    for (unsigned tries = 0; !leads && tries < TRIES; tries++) {
+        int code = post(c, a, "/v1/fleet/lead", node, &reply);
+        if (code != DONE) return code;
+        leads = await(c, is_led_by, &node, &reply);
+    }
+    if (!leads)
         return cli_complain(
             c, REFUSED, "%.*s did not take over within %d s; writ fleet shows which engine leads",
-            STR_FORMAT(text_shown(&c->arena, node)), WAIT_MS / 1000);
+            STR_FORMAT(text_shown(&c->arena, node)), TRIES * WAIT_MS / 1000);
     if (c->json)
         print_json(c, reply.body);
     else

@@ -64,6 +64,16 @@ class RunningFleet:
                 return int(child)
         return None
 
+    def are_all_ready(self):
+        for port in range(self.port + 1, self.port + 4):
+            try:
+                with self.at(port=port) as wire:
+                    if wire.get("/readyz").status != 200:
+                        return False
+            except (OSError, harness.Closed):
+                return False
+        return True
+
     def ports(self):
         return [self.platform_port, *range(self.port, self.port + 4)]
 
@@ -148,10 +158,16 @@ def test_each_command_of_the_guide_works(running):
     environment = {**os.environ, "PATH": f"{harness.BIN}:{os.environ['PATH']}", "ADMIN": running.keys["WRIT_ADMIN_KEY"],
                    "ROOT": running.keys["WRIT_ROOT_KEY"], "WRIT_ENGINE_URL": f"http://127.0.0.1:{running.port}",
                    "WRIT_PLATFORM_URL": f"http://127.0.0.1:{running.platform_port}"}
-    done = subprocess.run(["bash", "-e"], input="\n".join(commands[1:]), capture_output=True, text=True, env=environment, timeout=harness.PATIENCE)
-    assert done.returncode == 0, done.stdout + done.stderr
+    printed, exports = "", []
+    for command in commands[1:]:
+        eventually(running.are_all_ready, "an engine that handed over is there again")
+        exports += [command] if command.startswith("export ") else []
+        done = subprocess.run(["bash", "-e"], input="\n".join([*exports, command]), capture_output=True, text=True, env=environment,
+                              timeout=harness.PATIENCE)
+        assert done.returncode == 0, (command, done.stdout + done.stderr)
+        printed += done.stdout
     for word in ("LEASE LEFT", '"members":[', "engine-2 leads in term", "engine-1 leads in term", "has format 1", "fleet.local"):
-        assert word in done.stdout, (word, done.stdout)
+        assert word in printed, (word, printed)
     eventually(lambda: sorted(m["state"] for m in running.fleet()["members"]) == ["follows", "follows", "leads"], "all three are there again")
 
 
