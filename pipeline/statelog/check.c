@@ -224,7 +224,12 @@ enum err statelog_make(struct statelog *l, struct fault *f)
             break;
         statelog_wait(l, 100);
     }
-    return ERR_OK;
+    enum err err = statelog_check(l, f);
+    for (int i = 0; i < 20 && (err == ERR_NOT_FOUND || err == ERR_UPSTREAM_FAILED); i++) {
+        statelog_wait(l, 200);
+        err = statelog_check(l, f);
+    }
+    return err;
 }
 
 /* ---- the watch ---- */

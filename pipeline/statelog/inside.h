@@ -46,6 +46,7 @@ enum { STATELOG_READER = 2, STATELOG_CALL_MS = 5000 };
 /* The topic and the brokers as they are now. ERR_BAD_VALUE: not safe; ERR_NOT_FOUND: no such topic;
  * ERR_UPSTREAM_FAILED. */
 enum err statelog_check(struct statelog *l, struct fault *f);
+/* Makes the topic, and waits until every broker that is asked has it: then as statelog_check(). */
 enum err statelog_make(struct statelog *l, struct fault *f);
 /* Starts the thread that checks each STATELOG_WATCH_MS, and stops it. */
 void statelog_watch_start(struct statelog *l);

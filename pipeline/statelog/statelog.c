@@ -159,10 +159,7 @@ enum err statelog_open(const struct statelog_options *options, struct statelog *
     for (size_t i = first; i < sizeof kinds / sizeof *kinds && err == ERR_OK; i++)
         err = client_open(l, i, f);
     if (err == ERR_OK && !options->reads_only) err = statelog_check(l, f);
-    if (err == ERR_NOT_FOUND && options->make) {
-        err = statelog_make(l, f);
-        if (err == ERR_OK) err = statelog_check(l, f);
-    }
+    if (err == ERR_NOT_FOUND && options->make) err = statelog_make(l, f);
     if (err != ERR_OK) {
         statelog_close(l);
         return err == ERR_NOT_FOUND ? ERR_BAD_VALUE : err;
