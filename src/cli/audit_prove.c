@@ -159,37 +159,20 @@ static int find_key(struct prove_run *p, const struct evidence_line *l, bool *re
 
 /* ---- the file ---- */
 
-static void put_base64_member(struct buf *out, const char *name, struct str bytes)
-{
-    buf_printf(out, ",\"%s\":\"", name);
-    base64_put(out, bytes, 0);
-    buf_put_byte(out, '"');
-}
-
 static int write_proof(struct prove_run *p, struct str path)
 {
     struct buf out;
+    const struct evidence_proof proof = {.event_id = p->wanted,
+                                         .node = str_from(p->node),
+                                         .journal = str_from(p->journal),
+                                         .checkpoint = buf_view(&p->note),
+                                         .public_key = buf_view(&p->key),
+                                         .record = buf_view(&p->record),
+                                         .seq = p->seq,
+                                         .base = p->base,
+                                         .hashes = &p->proof.proof};
     buf_init(&out, 4096, 4 << 20);
-    buf_put_literal(&out, "{\"format\":\"writ proof 1\"");
-    put_text_member(&out, "event_id", p->wanted);
-    put_text_member(&out, "node", str_from(p->node));
-    put_text_member(&out, "journal", str_from(p->journal));
-    buf_printf(&out, ",\"seq\":%llu,\"base\":%llu,\"hashes\":[", (unsigned long long)p->seq,
-               (unsigned long long)p->base);
-    for (size_t i = 0; i < p->proof.proof.count; i++) {
-        buf_put(&out, i > 0 ? STR(",\"") : STR("\""));
-        base64_put(&out, str_of((const char *)p->proof.proof.hashes[i].bytes, SHA256_BYTES), 0);
-        buf_put_byte(&out, '"');
-    }
-    buf_put_byte(&out, ']');
-    put_text_member(&out, "checkpoint", buf_view(&p->note));
-    buf_put_literal(&out, ",\"key\":{\"line\":\"key\"");
-    put_text_member(&out, "node", str_from(p->node));
-    put_text_member(&out, "journal", str_from(p->journal));
-    put_text_member(&out, "public_key", buf_view(&p->key));
-    buf_put_byte(&out, '}');
-    put_base64_member(&out, "record", buf_view(&p->record));
-    buf_put_literal(&out, "}\n");
+    evidence_put_proof(&out, &proof);
     FILE *file =
         str_is_absent(path) || str_equal(path, STR("-")) ? p->c->out : fopen(path.bytes, "wxe");
     int code = DONE;

@@ -55,8 +55,9 @@ struct command {
 #define COMMAND_TABLES(each)                                                                       \
     each(authorize_commands) each(queue_commands) each(token_commands) each(signer_commands)       \
         each(actor_commands) each(engine_commands) each(fleet_commands) each(audit_commands)       \
-            each(policy_commands) each(key_commands) each(set_commands) each(top_commands)         \
-                each(doctor_commands) each(docs_commands) each(cel_commands) each(hook_commands)
+            each(evidence_commands) each(policy_commands) each(key_commands) each(set_commands)    \
+                each(top_commands) each(doctor_commands) each(docs_commands) each(cel_commands)    \
+                    each(hook_commands)
 #define COMMAND_TABLE(name) extern const struct command name[];
 COMMAND_TABLES(COMMAND_TABLE)
 #undef COMMAND_TABLE

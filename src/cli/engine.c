@@ -122,8 +122,8 @@ static int engine_trust(struct cli *c, const struct arguments *a)
 /* ---- distrust ---- */
 
 static const char distrust_text[] =
-    "The key of an engine was stolen, or lost to others. Its checkpoints count for the records that are\n"
-    "stored now, and no longer for later ones: the platform refuses them, and writ audit verify names them.\n"
+    "The key of an engine was stolen. Its checkpoints count for the records that are stored now, and no\n"
+    "longer for later ones: the platform refuses them, and writ audit verify names them.\n"
     "The engine makes another key if engine/evidence.key and evidence.pub are removed from its data\n"
     "directory before a restart; register it with writ engine trust. An event engine.distrusted records\n"
     "it. A key that was withdrawn cannot be registered again. The command needs the role admin, and tenant *.";

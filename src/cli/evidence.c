@@ -252,6 +252,39 @@ bool evidence_read(struct str line, struct arena *arena, struct evidence_line *r
     return !str_is_absent(ret->kind);
 }
 
+/* ---- the proof of one record ---- */
+
+static void put_base64_member(struct buf *out, const char *name, struct str bytes)
+{
+    buf_printf(out, ",\"%s\":\"", name);
+    base64_put(out, bytes, 0);
+    buf_put_byte(out, '"');
+}
+
+void evidence_put_proof(struct buf *out, const struct evidence_proof *p)
+{
+    buf_put_literal(out, "{\"format\":\"writ proof 1\"");
+    put_text_member(out, "event_id", p->event_id);
+    put_text_member(out, "node", p->node);
+    put_text_member(out, "journal", p->journal);
+    buf_printf(out, ",\"seq\":%llu,\"base\":%llu,\"hashes\":[", (unsigned long long)p->seq,
+               (unsigned long long)p->base);
+    for (size_t i = 0; i < p->hashes->count; i++) {
+        buf_put(out, i > 0 ? STR(",\"") : STR("\""));
+        base64_put(out, str_of((const char *)p->hashes->hashes[i].bytes, SHA256_BYTES), 0);
+        buf_put_byte(out, '"');
+    }
+    buf_put_byte(out, ']');
+    put_text_member(out, "checkpoint", p->checkpoint);
+    buf_put_literal(out, ",\"key\":{\"line\":\"key\"");
+    put_text_member(out, "node", p->node);
+    put_text_member(out, "journal", p->journal);
+    put_text_member(out, "public_key", p->public_key);
+    buf_put_byte(out, '}');
+    put_base64_member(out, "record", p->record);
+    buf_put_literal(out, "}\n");
+}
+
 /* ---- one event ---- */
 
 /* The end of the string that begins at `at`, behind its quote; 0: it has none. */

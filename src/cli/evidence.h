@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "crypto/crypto.h"
+#include "evidence/merkle.h"
 
 enum { EVIDENCE_LINE_MAX = 8 << 20 /* the text of a policy, escaped */ };
 
@@ -52,6 +53,16 @@ struct evidence_line {
 };
 /* False: it is not a line of evidence. Views into the line and the arena. */
 bool evidence_read(struct str line, struct arena *arena, struct evidence_line *ret);
+
+/* ---- the proof of one record (schemas/evidence.md) ---- */
+
+struct evidence_proof {
+    struct str event_id, node, journal;
+    struct str checkpoint, public_key, record;
+    uint64_t seq, base;
+    const struct merkle_proof *hashes;
+};
+void evidence_put_proof(struct buf *out, const struct evidence_proof *p);
 
 /* ---- one event ---- */
 

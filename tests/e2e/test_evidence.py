@@ -4,9 +4,12 @@
 import base64
 import hashlib
 import json
+import pathlib
 import re
 import sqlite3
 import struct
+import subprocess
+import sys
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -229,3 +232,75 @@ def test_a_withdrawn_key_counts_for_what_it_had_signed(stack):
         store.execute("UPDATE engine_keys SET distrusted_from = NULL")
     found = stack.cli("audit", "verify", "--json", "--platform", stack.platform.url, key=stack.keys["root"], check=False)
     assert found.returncode == 1 and '"finding":"forged key"' in found.stdout
+
+
+# ---- a folder for an auditor ----
+
+REVIEWED = BASE_POLICY + "# a second version\n"
+VERIFY = pathlib.Path(__file__).parents[2] / "ops" / "examples" / "evidence" / "verify.py"
+NOTE = 'ok <script>alert("1")</script> & go'
+
+
+def verified(folder, *words):
+    done = subprocess.run([sys.executable, VERIFY, folder, *words], capture_output=True, text=True)
+    assert not done.stderr, done.stderr
+    return done.returncode, done.stdout
+
+
+def changed(path, before, after):
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+    return text
+
+
+def test_a_folder_for_an_auditor_is_verified_offline(stack, tmp_path):
+    root, words = stack.keys["root"], ("--platform", stack.platform.url)
+    node, public = (stack.engine_data / "engine/node").read_text().strip(), (stack.engine_data / "engine/evidence.pub").read_text().strip()
+    stack.cli("engine", "trust", "--node", node, "--public-key", public, *words, key=root)
+    stack.policy("base", REVIEWED)
+    stack.keys["reviewer"] = stack.key("reviewers", ["reviewer"], reviewers=["carol"])
+    with stack.at_engine() as agent, stack.at_engine("reviewer") as reviewer:
+        for verb in ("approve", "deny"):
+            review = agent.post(AGENT, {"action": "issue_refund", "args": {"verb": verb}, "confidence": 1}).json["review_id"]
+            assert reviewer.post(f"/v1/queue/{review}/{verb}", {"resolved_by": "carol", "note": NOTE}).status == 200
+    decide(stack, 20)
+    with stack.at_platform("auditor") as wire:
+        assert wire.get("/api/v1/audit?action=issue_refund").status == 200
+    stack.wait_published()
+    stack.platform.stop()  # it records the read
+    stack.platform.start()
+    folder = tmp_path / "evidence"
+    stack.cli("evidence", "export", "--from", "1h", "--output", folder, *words, key=root)
+    again = stack.cli("evidence", "export", "--output", folder, *words, key=root, check=False)
+    assert again.returncode == 2 and "must be a new one" in again.stderr
+
+    status, text = verified(folder)
+    assert status == 0 and "complete until the checkpoint of" in text, text
+    assert "complete until the checkpoint of" in stack.cli("audit", "verify", "--file", folder).stdout
+    resolutions = [json.loads(line) for line in (folder / "resolutions.ndjson").read_text().splitlines()]
+    assert [(r["kind"], r["resolved_by"], r["resolution_note"]) for r in resolutions] == [(f"review.{k}", "carol", NOTE) for k in ("approved", "denied")]
+    assert {p.stem for p in (folder / "proofs").iterdir()} == {r["event_id"] for r in resolutions}
+    assert any("query action=issue_refund" in json.loads(line)["reason"] for line in (folder / "readers.ndjson").read_text().splitlines())
+    sets = json.loads((folder / "policy-sets.json").read_text())
+    assert sets and all(d["name"] for one in sets for d in one["documents"])
+    texts = {p.read_text() for p in (folder / "policies").iterdir()}
+    assert REVIEWED in texts
+    page = (folder / "index.html").read_text()
+    assert "<script" not in page and "&lt;script&gt;alert(&quot;1&quot;)" in page and "width=device-width" in page and "http" not in page.replace("http-equiv", "")
+    for link in re.findall(r'href="?([^">]+)', page):
+        assert (folder / link).exists(), link
+    assert "carol" in page and "query action=issue_refund" in page
+
+    policy = next(p for p in (folder / "policies").iterdir() if p.read_text() == REVIEWED)
+    proof = next((folder / "proofs").iterdir())
+    for path, before, after in ((policy, "human_review", "allow       "), (folder / "policy-sets.json", '"digest":"', '"digest":"0'), (folder / "resolutions.ndjson", '"carol"', '"mallo"'),
+                                (folder / "readers.ndjson", "issue_refund", "issue_rofund"), (proof, '"seq":', '"seq":1'), (folder / "evidence.ndjson", '"carol"', '"mallo"')):
+        kept = changed(path, before, after)
+        status, text = verified(folder)
+        assert status == 1 and "NOT COMPLETE" in text, path
+        assert path.name == "evidence.ndjson" or f"altered: {path.relative_to(folder)}" in text, text
+        path.write_text(kept)
+    assert verified(folder)[0] == 0
+    status, text = verified(folder, "--anchors", folder / "evidence.ndjson")
+    assert status == 0 and "complete until the anchor of" in text

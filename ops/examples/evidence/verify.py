@@ -2,6 +2,7 @@
 """Verifies an evidence file of writ without any code of writ: schemas/evidence.md is all that it follows.
 
   verify.py EVIDENCE [--keys FILE] [--anchors PATH]   every record against the signed checkpoints
+  verify.py FOLDER [--keys FILE] [--anchors PATH]     the same of a folder (`writ evidence export`), and all else that is in it
   verify.py --proof PROOF [--keys FILE]               one record (`writ audit prove`)
 
 FILE of --keys has the lines `key` that the auditor got from another source; without it the file's own lines count, as far as the
@@ -264,7 +265,7 @@ class Stream:
 class Run:
     def __init__(self):
         self.keys, self.anchors, self.platform, self.findings, self.stream, self.starts = {}, {}, "", [], None, set()
-        self.times, self.until, self.until_checkpoint, self.distrusted = (None, None), ("", ""), "", {}
+        self.times, self.until, self.until_checkpoint, self.distrusted, self.listed = (None, None), ("", ""), "", {}, []
 
     def find(self, kind, where, first, last, traces=()):
         self.findings.append((kind, where, first, last))
@@ -289,6 +290,8 @@ class Run:
         except (ValueError, IndexError):
             event, good = {}, False
         event = event if isinstance(event, dict) else {}
+        if event.get("kind") in (("review.approved", "review.denied") if where != "platform" else ("audit.read",)):
+            self.listed.append(bytes_)
         for name in line.get("columns", ()):
             self.find("altered column " + name, where, seq, seq, [str(event.get("trace_id"))])
         if not good:
@@ -335,6 +338,28 @@ class Run:
                         self.anchors.setdefault(name, []).append({**line, "end": int(base) + int(size) - 1})
                 except (ValueError, KeyError, AttributeError):
                     pass  # the beginning of a line that a power cut has ended
+
+    def read_folder(self, folder):
+        """What a person reads in the folder is what the evidence has."""
+        texts, listed = set(), {hashlib.sha256(raw).digest() for raw in self.listed}
+        for file in sorted((folder / "policies").iterdir()):
+            texts.add(file.stem)
+            if hashlib.sha256(file.read_bytes()).hexdigest() != file.stem:
+                self.find("altered", f"policies/{file.name}", 0, 0)
+        for one in json.loads((folder / "policy-sets.json").read_text()):
+            text = "".join(f"{d['name']} {d['digest']}\n" for d in one["documents"] or ())
+            if one["documents"] is not None and (hashlib.sha256(text.encode()).hexdigest() != one["policy_digest"] or not {d["digest"] for d in one["documents"]} <= texts):
+                self.find("altered", f"policy-sets.json/{one['policy_digest'][:16]}", 0, 0)
+        for name in ("resolutions.ndjson", "readers.ndjson"):
+            for raw in (folder / name).read_bytes().splitlines():
+                if hashlib.sha256(raw).digest() not in listed:
+                    self.find("altered", name, 0, 0)
+                listed.discard(hashlib.sha256(raw).digest())
+        for _ in listed:
+            self.find("missing", "resolutions.ndjson", 0, 0)
+        for file in sorted((folder / "proofs").iterdir()):
+            if not prove(json.loads(file.read_text()), self):
+                self.find("altered", f"proofs/{file.name}", 0, 0)
 
     def add(self, kind, line, raw):
         stream = self.stream
@@ -394,7 +419,10 @@ def main(words=None):
         good = prove(proof, run)
         print("the record is in the signed tree" if good else "NOT PROVED: the record is not in the signed tree")
         return 0 if good else 1
-    run.read(asked.evidence, not asked.keys)
+    folder = pathlib.Path(asked.evidence)
+    run.read(folder / "evidence.ndjson" if folder.is_dir() else folder, not asked.keys)
+    if folder.is_dir():
+        run.read_folder(folder)
     what, until = run.until if run.until[0] else ("checkpoint", run.until_checkpoint)
     print(f"NOT COMPLETE: {len(run.findings)} findings" if run.findings else f"complete until the {what} of {until}")
     return 1 if run.findings else 0
