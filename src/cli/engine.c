@@ -126,7 +126,8 @@ static const char distrust_text[] =
     "longer for later ones: the platform refuses them, and writ audit verify names them.\n"
     "The engine makes another key if engine/evidence.key and evidence.pub are removed from its data\n"
     "directory before a restart; register it with writ engine trust. An event engine.distrusted records\n"
-    "it. A key that was withdrawn cannot be registered again. The command needs the role admin, and tenant *.";
+    "it. A key that was withdrawn cannot be registered again. The command needs the role admin, and\n"
+    "tenant *.";
 
 static int engine_distrust(struct cli *c, const struct arguments *a)
 {
