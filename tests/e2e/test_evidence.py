@@ -13,6 +13,8 @@ import sys
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+import harness
+import pytest
 import run_mac
 from conftest import BASE_POLICY
 from test_contract import refused
@@ -156,6 +158,15 @@ def test_a_stolen_ingest_key_stores_nothing_forged(fresh):
     assert [(one["node"], one["is_valid"]) for one in listed] == [("", True), (name, True)] and listed[1]["public_key"] == public
 
 
+# ---- with programs that these tests stop ----
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    with harness.Stack(tmp_path_factory.mktemp("own")) as running:
+        running.policy("base", BASE_POLICY)
+        yield running
+
+
 # ---- who read the trail ----
 
 def reads_of(stack, key):
@@ -166,7 +177,8 @@ def reads_of(stack, key):
     return [(e["tenant_id"], e["count"], e["reason"]) for e in found if e["key_id"] == key]
 
 
-def test_who_read_the_trail_is_recorded_once_a_minute(stack):
+def test_who_read_the_trail_is_recorded_once_a_minute(own):
+    stack = own
     decide(stack, 3)
     stack.wait_published()
     key = "key_" + stack.keys["auditor"].split("_")[1]
@@ -197,7 +209,8 @@ def test_who_read_the_trail_is_recorded_once_a_minute(stack):
 
 # ---- a key that was stolen ----
 
-def test_a_withdrawn_key_counts_for_what_it_had_signed(stack):
+def test_a_withdrawn_key_counts_for_what_it_had_signed(own):
+    stack = own
     node, public = (stack.engine_data / "engine/node").read_text().strip(), (stack.engine_data / "engine/evidence.pub").read_text().strip()
     words = ("--node", node, "--public-key", public, "--platform", stack.platform.url)
     decide(stack, 3)
@@ -229,9 +242,11 @@ def test_a_withdrawn_key_counts_for_what_it_had_signed(stack):
     stream, = (line for line in map(json.loads, found.stdout.splitlines()) if "stream" in line)
     assert stream["proved_until"] == stream["records"] > stored, found.stdout
     with sqlite3.connect(stack.data / "platform.db") as store:  # the database alone cannot give the key back
-        store.execute("UPDATE engine_keys SET distrusted_from = NULL")
+        store.execute("UPDATE engine_keys SET distrusted_from = NULL WHERE distrusted_from = ?", (stored + 1,))
     found = stack.cli("audit", "verify", "--json", "--platform", stack.platform.url, key=stack.keys["root"], check=False)
     assert found.returncode == 1 and '"finding":"forged key"' in found.stdout
+    with sqlite3.connect(stack.data / "platform.db") as store:
+        store.execute("UPDATE engine_keys SET distrusted_from = ? WHERE public_key = ?", (stored + 1, words[3]))
 
 
 # ---- a folder for an auditor ----
@@ -254,7 +269,8 @@ def changed(path, before, after):
     return text
 
 
-def test_a_folder_for_an_auditor_is_verified_offline(stack, tmp_path):
+def test_a_folder_for_an_auditor_is_verified_offline(own, tmp_path):
+    stack = own
     root, words = stack.keys["root"], ("--platform", stack.platform.url)
     node, public = (stack.engine_data / "engine/node").read_text().strip(), (stack.engine_data / "engine/evidence.pub").read_text().strip()
     stack.cli("engine", "trust", "--node", node, "--public-key", public, *words, key=root)
