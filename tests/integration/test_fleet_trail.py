@@ -250,7 +250,7 @@ def test_what_a_leader_had_not_committed_never_reaches_the_trail(fleet, step):  
     late = {"actor": "late", "action": "pay_late"}  # two records: one more than the next leader begins with
     asking = threading.Thread(target=step, args=("POST", "/v1/agent/authorize", late), kwargs={"at": leads}, daemon=True)
     asking.start()
-    eventually(lambda: fleet.metrics(engine)["writ_engine_replies_parked"] >= 1, "it waits for the log")
+    eventually(lambda: b"writFLT1" in way.kept and b'"late"' in way.kept, "its entry is on the way")
     engine.signal(signal.SIGSTOP)
     others = [number for number in range(3) if number != leads]
     eventually(lambda: any(fleet.leads(number) for number in others), "another engine leads")

@@ -1,6 +1,7 @@
 """The way between a program and a server, over which a test rules: it can cut an answer, and close at the worst moment."""
 
 import ctypes
+import select
 import socket
 import struct
 import threading
@@ -27,6 +28,7 @@ class Way:
         self.spoil = lambda sent, reply: (reply, None)
         self.spoiled = 0
         self.lost = self.held = ()
+        self.kept = b""  # what a connection had sent since hold(), last
         self.released = threading.Event()
         at = b"127.0.0.1"
         self.told = (at + struct.pack(">i", to[1]), at + struct.pack(">i", self.port)) if is_broker else None
@@ -111,7 +113,7 @@ class Link:
                         self.has_lost = True
                         continue
                     if any(name in self.first for name in self.way.held):
-                        self.way.released.wait()
+                        data = self.keep(a, data)
                 b.sendall(data)
                 if ending is not None:
                     self.way.spoiled += 1
@@ -119,6 +121,16 @@ class Link:
         except OSError:
             pass
         self.end()
+
+    def keep(self, a, data):
+        """All that is sent until the release."""
+        while not self.way.released.is_set():
+            self.way.kept = data
+            more = a.recv(1 << 16) if select.select([a], [], [], 0.02)[0] else None
+            if more == b"":
+                self.way.released.wait()
+            data += more or b""
+        return data
 
     def end(self):
         for one in (self.client, self.server):
