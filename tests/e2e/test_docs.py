@@ -141,8 +141,8 @@ def test_commands_that_are_only_shown_exist():
     known = set(re.findall(r"^  ([a-z]+(?: [a-z-]+)?)  ", help_text, re.M))
     wrong = []
     for page in PAGES.values():
-        inline = re.findall(r"`writ ([a-z]+(?: [a-z-]+)?)", pages.FENCE.sub("", page.text))
-        shown = re.findall(r"(?:^|[$ ])writ ([a-z]+(?: [a-z-]+)?)", "\n".join(page.of("console")), re.M)
+        inline = re.findall(r"`writ ([a-z]+(?: [a-z][a-z-]*)?)", pages.FENCE.sub("", page.text))
+        shown = re.findall(r"(?:^|[$ ])writ ([a-z]+(?: [a-z][a-z-]*)?)", "\n".join(page.of("console")), re.M)
         groups = {name.split()[0] for name in known if " " in name}
         wrong += [f"{page.name}: writ {name}" for name in inline + shown
                   if name not in known and name.split()[0] not in known - groups and not (name in groups)]
