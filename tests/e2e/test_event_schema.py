@@ -38,7 +38,7 @@ def by_kind(texts):
 def test_every_kind_of_event_fits(recorded):
     told, texts = recorded
     missing = {kind for kind in events.KINDS if not kind.startswith("external.")} - events.check(texts, written=True)
-    assert missing == {"audit.dropped", "engine.adopted", "leader.changed"}, "a kind is missing in the story (the next test's, Redis' and a fleet's apart), or in the schema"
+    assert missing == {"audit.dropped", "engine.adopted", "engine.fleet", "leader.changed"}, "a kind is missing in the story (the next test's, Redis' and those of a fleet apart), or in the schema"
     counted = {kind: sum(json.loads(text)["kind"] == kind for text in texts) for kind in told.kinds}
     assert counted == dict(told.kinds)
 

@@ -1,10 +1,13 @@
 """A fleet of three engines, and what people ask of it: writ fleet, its leader, the log's format, a message to pass over."""
 
+import contextlib
 import json
 import pathlib
+import sqlite3
 
 import pytest
 
+import events
 from harness import Wire, eventually
 from test_fleet_relay import FleetOfThree
 
@@ -106,8 +109,7 @@ def test_a_person_lets_another_engine_lead(fleet):
     assert "leads in term" in fleet.writ("fleet", "lead", fleet.node(follows), at=asked).stdout  # it does already
 
     def recorded():
-        events = fleet.events(kind="engine.fleet")
-        return [event for event in events if event["reason"].endswith("engine room is warm")]
+        return [event for event in fleet.events(kind="engine.fleet") if event["reason"].endswith("engine room is warm")]
     event = eventually(recorded, "it is recorded")[0]
     assert fleet.node(follows) in event["reason"] and event["resolved_by"] == "root-owner" and event["key_id"], event
 
@@ -200,3 +202,6 @@ def test_a_foreign_message_stops_the_fleet_until_a_person_passes_over_it(broker,
     def recorded():
         return [event for event in fleet.events(kind="engine.fleet") if f"passes over offset {offset}" in event["reason"]]
     eventually(lambda: len(recorded()) == 3, "each engine has recorded it")
+    with contextlib.closing(sqlite3.connect(f"file:{fleet.data / 'platform.db'}?mode=ro", uri=True)) as database:
+        texts = [text for text, in database.execute("SELECT event FROM records") if '"kind":"engine.fleet"' in text]
+    assert events.check(texts, written=True) == {"engine.fleet"} and len(texts) >= 5
