@@ -248,8 +248,20 @@ def long_journal_faults():
     folder = build("dev")
     if folder is None:
         return Counts(failed=1)
-    apart = [f"--ignore=tests/integration/test_{name}.py" for name in ("damaged", "faults", "stack_faults", "planted", "fleet_faults", "fleet_revocation")]  # steps of their own
+    apart = [f"--ignore=tests/integration/test_{name}.py" for name in ("damaged", "faults", "stack_faults", "planted", "fleet_faults", "fleet_revocation", "tampering", "evidence_clean")]  # steps of their own
     return pytest(folder, "journal-faults", ["tests/integration"], {"WRIT_LONG": "1"}, ["-s", *apart])
+
+
+def long_tampering():
+    """Each kind of tampering in more than a million records, on both stores, named by both verifiers."""
+    folder = build("release")
+    return pytest(folder, "tampering", ["tests/integration/test_tampering.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
+
+
+def long_evidence_clean():
+    """A hundred crashes of either program on each store: nothing is found."""
+    folder = build("dev")
+    return pytest(folder, "evidence-clean", ["tests/integration/test_evidence_clean.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
 
 
 def long_tls():
@@ -512,7 +524,7 @@ def long():
             temporary.write_text(json.dumps(state, indent=1))
             temporary.replace(state_file)
 
-    steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults), ("tls", long_tls), ("damaged", long_damaged),
+    steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults), ("tampering", long_tampering), ("evidence_clean", long_evidence_clean), ("tls", long_tls), ("damaged", long_damaged),
              ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("masks", long_masks), ("shadow", long_shadow), ("limits", long_limits), ("planted", long_planted),
              ("state", long_state), ("fleet", long_fleet), ("fleet_faults", long_fleet_faults), ("steps", long_steps), ("races", long_races), ("retries", long_retries), ("walks", long_walks), ("agents", long_agents), ("coding", long_coding), ("documents", long_documents), ("console", long_console), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan), ("cel", long_cel)]

@@ -125,6 +125,8 @@ void healthz_handle(void *context, struct http_exchange *x)
         buf_printf(&b, ",\"policies_refused_when_put\":{\"count\":%zu,%s",
                    p->policy_report.documents, p->policy_report.json);
     put_quarantine(&b, &p->quarantine);
+    if (p->untrusted.json[0] != '\0')
+        buf_printf(&b, ",\"untrusted_streams\":%s", p->untrusted.json);
     checks_put_end(&c, &b, "writ-platform");
     api_reply(&p->api, x, 200, buf_view(&b), (struct str){0});
     buf_fini(&b);
@@ -159,6 +161,7 @@ struct look_detail {
     struct quarantine_status quarantine;
     bool counts_streams;
     struct streams_full streams_full;
+    struct streams_untrusted untrusted;
 };
 
 /* The rows are counted here, because others store them, too: the consumer, other platforms,
@@ -172,12 +175,15 @@ static void look(struct job *j, struct store *s)
     if (j->err == ERR_OK) j->err = quarantine_status(s, &d->quarantine, &j->fault);
     if (j->err == ERR_OK && d->counts_streams)
         j->err = streams_full(s, &d->streams_full, &j->fault);
+    if (j->err == ERR_OK && d->counts_streams)
+        j->err = streams_untrusted(s, &d->untrusted, &j->fault);
 }
 
 static void note_figures(struct platform *p, const struct look_detail *d)
 {
     p->quarantine = d->quarantine;
     if (d->counts_streams) p->streams_full = d->streams_full;
+    if (d->counts_streams) p->untrusted = d->untrusted;
     metric_set(p->sheet, METRIC_STORE_EVENTS, d->rows);
     metric_set(p->sheet, METRIC_QUARANTINE_ROWS, d->quarantine.rows);
     metric_set(p->sheet, METRIC_QUARANTINE_BYTES, d->quarantine.bytes);

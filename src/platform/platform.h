@@ -103,7 +103,8 @@ struct platform {
         *identity;          /* of the current request; NULL: it shows no provider's token */
     struct loop_timer tick; /* each second */
     unsigned looking_s; /* for how many ticks the look at the store has run; 0: it does not run */
-    struct streams_full streams_full; /* looked up at intervals */
+    struct streams_full streams_full; /* looked up at intervals, and the next, too */
+    struct streams_untrusted untrusted;
     unsigned looks;
     struct quarantine_status quarantine; /* at the last look that succeeded */
     struct fault

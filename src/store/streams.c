@@ -95,6 +95,30 @@ enum err streams_full(struct store *s, struct streams_full *ret, struct fault *f
     return store_fault(s, err, f);
 }
 
+enum err streams_untrusted(struct store *s, struct streams_untrusted *ret, struct fault *f)
+{
+    struct buf b = buf_over(ret->json, sizeof ret->json - 1);
+    struct statement *q = database_statement(
+        s->database,
+        "SELECT s.node, s.journal FROM streams s WHERE EXISTS (SELECT 1 FROM checkpoints c WHERE"
+        " c.node = s.node AND c.journal = s.journal) AND NOT EXISTS (SELECT 1 FROM engine_keys k WHERE"
+        " k.node = s.node AND k.journal = s.journal AND k.distrusted_from IS NULL)"
+        " ORDER BY s.node, s.journal LIMIT ?1");
+    bind_u64(q, 1, STREAMS_UNTRUSTED_TOLD);
+    enum err err;
+    buf_put_byte(&b, '[');
+    while ((err = statement_step(q)) == ERR_OK) {
+        buf_put(&b, b.size > 1 ? STR(",{\"journal\":") : STR("{\"journal\":"));
+        json_put_string(&b, column_text(q, 1));
+        json_put_string_member(&b, STR(",\"node\":"), column_text(q, 0));
+        buf_put_byte(&b, '}');
+    }
+    statement_reset(q);
+    buf_put_byte(&b, ']');
+    ret->json[b.overflow ? 0 : b.size] = '\0';
+    return store_fault(s, err == ERR_END ? ERR_OK : err, f);
+}
+
 /* ---- forgetting ---- */
 
 /* A stream that may belong to a running engine: it is recent, or it is journal 0 of a node that

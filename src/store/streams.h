@@ -46,6 +46,14 @@ enum err stream_forget(struct store *s, const struct stream_forget *what, const 
 struct streams_full {
     char text[400]; /* the nodes that can begin no other stream; "": all can */
 };
+/* The first streams that have checkpoints and no registered key that counts, as JSON:
+ * [{"journal":…,"node":…}]. */
+enum { STREAMS_UNTRUSTED_TOLD = 8, STREAMS_UNTRUSTED_TEXT = 32 << 10 };
+struct streams_untrusted {
+    char json[STREAMS_UNTRUSTED_TEXT]; /* "": not looked up yet */
+};
+enum err streams_untrusted(struct store *s, struct streams_untrusted *ret, struct fault *f);
+
 enum err streams_full(struct store *s, struct streams_full *ret, struct fault *f);
 
 #endif

@@ -217,6 +217,13 @@ def test_a_withdrawn_key_counts_for_what_it_had_signed(own):
     stack.wait_published()
     refused_key = stack.cli("engine", "distrust", *words, key=stack.keys["root"], check=False)
     assert refused_key.returncode == 1 and "no such registered key" in refused_key.stderr
+    def untrusted():
+        with stack.at_platform(None) as wire:
+            return wire.get("/healthz").json.get("untrusted_streams")
+
+    stack.platform.kill()  # it looks for them at its start, and each minute
+    stack.platform.start()
+    harness.eventually(lambda: untrusted() == [{"journal": "0", "node": node}], "the stream is named")
     stack.cli("engine", "trust", *words, key=stack.keys["root"])
     (stored,), = rows(stack, "SELECT max(end_seq) FROM checkpoints")
     done = stack.cli("engine", "distrust", *words, "--reason", "Its disk was stolen.", key=stack.keys["root"])

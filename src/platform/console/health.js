@@ -25,6 +25,9 @@ export const Health = {
       m("section", m("h2", "Platform ", badge([state.health.status, state.health.status === "ok" ? "good" : "bad"])),
         m("p.quiet", `Version ${state.health.version}`),
         m("dl.pairs", Object.entries(state.health.checks).map(([name, said]) => [m("dt", name), m("dd", said === "ok" ? badge(["ok", "good"]) : [badge(["look", "bad"]), " ", shown(said)])])),
+        (state.health.anchors || []).map(anchor => m("p", `Anchor ${shown(anchor.name)}: ${anchor.streams - anchor.waiting} of ${anchor.streams} streams have their newest checkpoint there`,
+          anchor.behind_since ? `; behind since ${relative(anchor.behind_since)}.` : ".", anchor.error ? [" ", badge(["look", "bad"]), " ", shown(anchor.error)] : null)),
+        (state.health.untrusted_streams || []).map(stream => m("p", `No key is registered for the records of ${shown(stream.node)}, journal ${shown(stream.journal)}.`)),
         state.health.quarantine && state.health.quarantine.rows ? m("p", `${state.health.quarantine.rows} records in quarantine.`) : null),
       m("section", m("h2", "Engines"), state.engines === null ? m("p.quiet", "For a key of role admin of the tenant *.")
         : m(".scroll[tabindex=0][role=group]", { "aria-label": "Table of engines" }, m("table",
