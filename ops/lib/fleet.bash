@@ -12,6 +12,10 @@ engine_pids=() engine_ends=() engine_end_times=()
 fleet_data() { if [ "$1" = 1 ]; then echo "$data"; else echo "$data/engine-$1"; fi; } # ENGINE
 fleet_port() { echo $((engine_port + $1)); }                                        # ENGINE
 fleet_url() { echo "http://127.0.0.1:$(fleet_port "$1")"; }                         # ENGINE
+# A directory of an engine without a fleet has its name already.
+fleet_node() { # DATA of an engine
+    if [ "$1" = "$data" ]; then echo engine-1; else echo "${1##*/}"; fi
+}
 fleet_urls() { # all, with commas
     local i urls=''
     for i in $(seq "$fleet"); do urls+=,$(fleet_url "$i"); done
@@ -22,7 +26,7 @@ fleet_start_engine() { # ENGINE [option …]
     local i=$1 of node=()
     of=$(fleet_data "$i")
     mkdir -p "$of/engine"
-    [ -e "$of/engine/node" ] || node=(--node "engine-$i")
+    [ -e "$of/engine/node" ] || node=(--node "$(fleet_node "$of")")
     start "engine-$i" "$bin/writ-engine" --data "$of" --pepper_file "$pepper" --listen "127.0.0.1:$(fleet_port "$i")" \
         --platform.url "$between" --platform.key_file "$data/engine/platform.key" --http.trusted_proxies 127.0.0.1 \
         --fleet "$fleet_name" --fleet.advertise "$(fleet_url "$i")" --fleet.single_broker true \

@@ -96,6 +96,8 @@ def test_it_prints_addresses_and_what_one_broker_means(running):
     with running.at() as wire:
         health = wire.get("/healthz").json
     assert health["status"] == "degraded" and "fleet.single_broker" in health["checks"]["fleet"], health
+    for folder in (running.data, running.data / "engine-2", running.data / "engine-3"):
+        assert (folder / "engine" / "evidence.trusted").exists(), "the engine's key is registered"
     members = running.fleet()["members"]
     assert sorted(member["node"] for member in members) == ["engine-1", "engine-2", "engine-3"], members
 
