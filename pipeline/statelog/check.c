@@ -242,6 +242,7 @@ static bool is_cut(struct statelog *l, uint64_t *ret_end)
         RD_KAFKA_RESP_ERR_NO_ERROR)
         return false;
     *ret_end = (uint64_t)end;
+    atomic_store(&l->size, (uint64_t)(end - begin));
     return end >= 0 && (uint64_t)end < next;
 }
 
@@ -267,6 +268,47 @@ static void look(struct statelog *l, bool was_cut, bool *ret_is_cut)
     if (err != ERR_OK || *ret_is_cut) statelog_wake(l);
 }
 
+/* What fails is done with the next one: a longer log is no harm. */
+static void trim(const struct statelog *l, uint64_t below)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, l->topic, 0)->offset = (int64_t)below;
+    rd_kafka_DeleteRecords_t *records = rd_kafka_DeleteRecords_new(list);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(asker(l));
+    rd_kafka_DeleteRecords(asker(l), &records, 1, NULL, queue);
+    rd_kafka_event_t *answer = rd_kafka_queue_poll(queue, 2 * STATELOG_CALL_MS);
+    rd_kafka_resp_err_t why =
+        answer == NULL ? RD_KAFKA_RESP_ERR__TIMED_OUT : rd_kafka_event_error(answer);
+    if (why == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        const rd_kafka_topic_partition_list_t *done =
+            rd_kafka_DeleteRecords_result_offsets(rd_kafka_event_DeleteRecords_result(answer));
+        why = done != NULL && done->cnt == 1 ? done->elems[0].err : RD_KAFKA_RESP_ERR__FAIL;
+    }
+    if (why == RD_KAFKA_RESP_ERR_NO_ERROR)
+        log_text(LOG_INFO, "fleet_log_shortened", "%s begins with offset %" PRIu64, l->topic,
+                 below);
+    else
+        log_text(LOG_WARNING, "fleet_log_not_shortened", "%s, below offset %" PRIu64 ": %s%s",
+                 l->topic, below, rd_kafka_err2str(why),
+                 why == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED
+                     ? ". Give kafka.user Delete on the topic"
+                     : "");
+    if (answer != NULL) rd_kafka_event_destroy(answer);
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_DeleteRecords_destroy(records);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+void statelog_trim(struct statelog *l, uint64_t below)
+{
+    pthread_mutex_lock(&l->lock);
+    if (below > l->trim_below) l->trim_below = below;
+    pthread_cond_signal(&l->moved);
+    pthread_mutex_unlock(&l->lock);
+}
+
+uint64_t statelog_size(const struct statelog *l) { return atomic_load(&l->size); }
+
 static void *watch(void *context)
 {
     struct statelog *l = context;
@@ -274,9 +316,14 @@ static void *watch(void *context)
     pthread_mutex_lock(&l->lock);
     while (!l->stops) {
         struct timespec at = condition_deadline(was_cut ? CUT_LOOKS_MS : STATELOG_WATCH_MS);
-        while (!l->stops && pthread_cond_timedwait(&l->moved, &l->lock, &at) == 0) continue;
+        while (!l->stops && l->trim_below == 0 &&
+               pthread_cond_timedwait(&l->moved, &l->lock, &at) == 0)
+            continue;
         if (l->stops) break;
+        uint64_t below = l->trim_below;
+        l->trim_below = 0;
         pthread_mutex_unlock(&l->lock);
+        if (below > 0) trim(l, below);
         look(l, was_cut, &was_cut);
         pthread_mutex_lock(&l->lock);
     }

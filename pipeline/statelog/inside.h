@@ -37,8 +37,9 @@ struct statelog {
     pthread_cond_t moved;
     bool stops, is_unsafe, was_cut;
     uint64_t end;
+    uint64_t trim_below; /* 0: nothing is to be removed */
     char trouble[STATELOG_REASON_TEXT];
-    _Atomic uint64_t next;
+    _Atomic uint64_t next, size;
 };
 
 enum { STATELOG_READER = 2, STATELOG_CALL_MS = 5000 };

@@ -86,6 +86,11 @@ void statelog_wake(struct statelog *l); /* any thread */
 void statelog_note_next(struct statelog *l, uint64_t next);
 /* The log ends at *ret_end, before what was read. False: that was not seen. */
 bool statelog_was_cut(struct statelog *l, uint64_t *ret_end);
+/* Gives up all entries below this offset: the brokers remove them soon. An offset below an earlier one
+ * is ignored. Any thread. */
+void statelog_trim(struct statelog *l, uint64_t below);
+/* The entries that the log has, as of the latest look; any thread. */
+uint64_t statelog_size(const struct statelog *l);
 /* Why the log is not safe, or cannot be reached, as of the latest look. False: all is well. Any
  * thread. */
 bool statelog_trouble(struct statelog *l, char to[STATELOG_REASON_TEXT]);

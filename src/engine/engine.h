@@ -133,8 +133,9 @@ struct engine {
     struct publisher *fleet_publisher; /* the same, of the fleet that this engine leads */
     pthread_mutex_t followers_lock;
     struct feed *feed;
-    struct fleet_member *member; /* NULL: its state is its own (no option `fleet`) */
-    struct takeover *takeover;   /* NULL: there was nothing to take over when it started */
+    struct fleet_snapshots *fleet_snapshots; /* guarded by followers_lock; NULL: none is running */
+    struct fleet_member *member;             /* NULL: its state is its own (no option `fleet`) */
+    struct takeover *takeover; /* NULL: there was nothing to take over when it started */
     /* it does not have the open suspensions of the platform yet: agents and tokens are refused */
     atomic_bool takeover_due;
     struct signing *signing; /* keys of tokens */

@@ -27,6 +27,7 @@ void token_revoke_handle(void *context, struct http_exchange *x); /* tokens.c */
 void token_list_handle(void *context, struct http_exchange *x);
 void signer_rotate_handle(void *context, struct http_exchange *x); /* rotate.c */
 void jwks_handle(void *context, struct http_exchange *x);
+void fleet_snapshot_handle(void *context, struct http_exchange *x);
 void token_introspect_handle(void *context, struct http_exchange *x); /* introspect.c */
 void healthz_handle(void *context, struct http_exchange *x);          /* health.c */
 void livez_handle(void *context, struct http_exchange *x);

@@ -30,6 +30,7 @@
 #include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/decision/old_limits.h"
+#include "engine/fleet/fleet_snapshots.h"
 #include "engine/runtime/signing.h"
 #include "engine/control/takeover.h"
 #include "engine/control/recovery.h"
@@ -576,6 +577,25 @@ static void lead_lost(void *context)
     wakeup_send(&b->lost);
 }
 
+static void start_member(struct boot *b)
+{
+    struct engine *e = &b->engine;
+    fleet_member_start(e->member, lead_lost, b);
+    struct fleet_snapshots *snapshots = fleet_snapshots_start(e);
+    pthread_mutex_lock(&e->followers_lock);
+    e->fleet_snapshots = snapshots;
+    pthread_mutex_unlock(&e->followers_lock);
+}
+
+static struct fleet_snapshots *take_fleet_snapshots(struct engine *e)
+{
+    pthread_mutex_lock(&e->followers_lock);
+    struct fleet_snapshots *before = e->fleet_snapshots;
+    e->fleet_snapshots = NULL;
+    pthread_mutex_unlock(&e->followers_lock);
+    return before;
+}
+
 static enum err boot(struct boot *b, struct fault *f)
 {
     struct engine *e = &b->engine;
@@ -619,7 +639,7 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) err = start_spans(e, f);
     if (err == ERR_OK) e->offload = offload_create(engine_reactor_wake, e);
     if (err == ERR_OK) err = start_engine_reactors(e, f);
-    if (err == ERR_OK && e->member != NULL) fleet_member_start(e->member, lead_lost, b);
+    if (err == ERR_OK && e->member != NULL) start_member(b);
     if (err == ERR_OK) err = start_following(b, f);
     if (err == ERR_OK) err = begin_accepting(b, f);
     return err;
@@ -682,6 +702,7 @@ static void drain(struct boot *b)
         loop_turn(b->loop, true);
         for (unsigned i = 0; i < e->reactor_count; i++) reactor_wake(e->reactors[i].reactor);
     } while (in_hand(e) > 0 && world_monotonic_ns() < deadline_ns);
+    fleet_snapshots_stop(take_fleet_snapshots(e));
     fleet_member_leave(e->member, LEAVE_MS);
     feed_stop(e);             /* while the reactors still turn: it waits for them */
     offload_stop(e->offload); /* before they free what it works with */

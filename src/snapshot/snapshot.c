@@ -108,6 +108,12 @@ enum err snapshot_make(struct disk *disk, const struct lineage *past, struct sha
                : fault_set(f, err, "", "old snapshots cannot be removed: %s", err_sentence(err));
 }
 
+bool snapshot_exists(struct disk *d)
+{
+    struct state_files n;
+    return list_names(d, &n) == ERR_OK && n.count > 0;
+}
+
 uint64_t snapshot_size(struct disk *d, uint64_t position)
 {
     char name[SNAPSHOT_NAME];

@@ -60,6 +60,8 @@ enum err snapshot_read(struct disk *disk,
                        enum err (*each)(void *context, unsigned slot, struct str entry),
                        void *context, struct lineage *ret, struct fault *f);
 
+/* Whether there is one, whole or not. */
+bool snapshot_exists(struct disk *disk);
 /* The bytes of the one at that position; 0: there is none. */
 uint64_t snapshot_size(struct disk *disk, uint64_t position);
 /* What the journal has to hold (journal_hold) while the state as of `position` is the newest that

@@ -24,9 +24,10 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "crypto/secret.h"
 #include "engine/engine.h"
+#include "engine/control/own_key.h"
 #include "engine/control/takeover.h"
+#include "engine/fleet/fleet_snapshots.h"
 #include "http/client.h"
 
 enum {
@@ -62,7 +63,7 @@ struct feed {
     bool is_news;           /* the latest call returned another bundle than the one in force */
     uint64_t waits_seconds; /* how long the latest call was to wait for news */
     atomic_uint hasty;      /* answers in a row that did not wait */
-    char authorization[CREDENTIAL_TEXT + 8];
+    char authorization[OWN_KEY_TEXT];
     /* when a call last returned the bundle in force, or that nothing is new */
     _Atomic uint64_t answered_ns;
     atomic_bool reachable;
@@ -173,6 +174,8 @@ static void swap(struct feed *feed, struct bundle *next)
     pthread_mutex_lock(&e->followers_lock);
     if (e->state_follower != NULL)
         state_follower_hold_limits(e->state_follower, bundle_limit_windows(next));
+    if (e->fleet_snapshots != NULL)
+        fleet_snapshots_hold_limits(e->fleet_snapshots, bundle_limit_windows(next));
     pthread_mutex_unlock(&e->followers_lock);
     bundle_retire(&feed->retired, before);
 }
@@ -209,28 +212,6 @@ static enum err apply(struct feed *feed, struct str text, bool fresh, struct fau
 }
 
 /* ---- following ---- */
-
-/* Read again after each failure, so that a rotated key needs no restart. */
-static enum err read_credential(struct feed *feed, struct fault *f)
-{
-    const char *path = feed->engine->config.platform_key_file;
-    if (path[0] == '\0')
-        return fault_set(
-            f, ERR_BAD_VALUE, "",
-            "platform.key_file: is needed beside platform.url (an API key with the role ingest)");
-    char text[2 * CREDENTIAL_TEXT];
-    size_t size;
-    enum err err = secret_read("platform.key_file", path, text, sizeof text, &size, f);
-    if (err != ERR_OK) return err;
-    struct id id;
-    bool ok = credential_read(str_of(text, size), &id);
-    if (ok)
-        snprintf(feed->authorization, sizeof feed->authorization, "Bearer %.*s", CREDENTIAL_TEXT,
-                 text);
-    memory_wipe(text, sizeof text);
-    return ok ? ERR_OK
-              : fault_set(f, ERR_BAD_VALUE, "", "platform.key_file: %s holds no API key", path);
-}
 
 static void pause_ms(struct feed *feed, uint64_t ms)
 {
@@ -413,7 +394,8 @@ static void *feed_run(void *argument)
         atomic_store(&feed->hasty, 0);
         ask_failed(feed, &f);
         pause_ms(feed, backoff_ms(&retries, ++failures));
-        if (read_credential(feed, &f) != ERR_OK) log_text(LOG_WARNING, "credential", "%s", f.text);
+        if (own_key_read(&feed->engine->config, feed->authorization, &f) != ERR_OK)
+            log_text(LOG_WARNING, "credential", "%s", f.text);
     }
     return NULL;
 }
@@ -433,7 +415,7 @@ enum err feed_create(struct engine *e, struct fault *f)
     feed->is_kept = true; /* or there is none yet */
     if (e->config.platform_url[0] == '\0') return ERR_OK;
     enum err err = http_client_create(str_from(e->config.platform_url), e->tls, &feed->client, f);
-    return err == ERR_OK ? read_credential(feed, f) : err;
+    return err == ERR_OK ? own_key_read(&feed->engine->config, feed->authorization, f) : err;
 }
 
 enum err feed_load(struct engine *e, struct fault *f)

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/handlers.h"
 #include "engine/control/takeover.h"
+#include "engine/fleet/fleet_snapshots.h"
 
 #define SINGLE_BROKER_TEXT "fleet.single_broker: the state is lost with the disk of one broker"
 
@@ -93,6 +94,13 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
     char fleet[FLEET_CHECK_TEXT];
     if (e->member != NULL)
         checks_put(c, METRIC_ENGINE_CHECK_FLEET, "fleet", !fleet_has_worry(e, fleet), fleet);
+    char snapshots[FLEET_REASON_TEXT] = "";
+    pthread_mutex_lock(&e->followers_lock);
+    bool fails = e->fleet_snapshots != NULL &&
+                 fleet_snapshots_trouble(e->fleet_snapshots, snapshots, sizeof snapshots);
+    pthread_mutex_unlock(&e->followers_lock);
+    if (e->member != NULL)
+        checks_put(c, METRIC_ENGINE_CHECK_SNAPSHOT, "snapshot", !fails, snapshots);
     bool is_full = journal_is_full(e->journal);
     checks_put(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),
                is_full ? "there is no room for records: decisions are refused"

@@ -37,18 +37,22 @@ static enum err take_entry(void *context, unsigned slot, struct str entry)
     return replay_entry(l->engine->shards, l->engine->reactor_count, slot, entry, &l->fault);
 }
 
-/* The state of a fleet is in its log. So a journal with state of its own is refused, and that of an
- * engine which was in the fleet is read for its last seq only. */
-static enum err has_no_state(struct loading *l, const struct journal_record *record)
+/* Without a fleet, and at the start that begins one: then the state in this directory is the fleet's. */
+static bool reads_own(const struct engine *e)
 {
-    const struct engine *e = l->engine;
-    if (record->private_bytes.size == 0 || e->config.fleet_discard ||
-        fleet_member_was_here(e->member))
-        return ERR_OK;
-    return fault_set(&l->fault, ERR_BAD_VALUE, "",
+    return e->member == NULL || fleet_member_takes_own(e->member);
+}
+
+/* The state of a fleet is in its log. So a directory with a state of its own is refused, and that of
+ * an engine which was in the fleet is read for its last seq only. */
+static enum err refuse_own(const struct engine *e, bool has_own, struct fault *f)
+{
+    if (!has_own || e->config.fleet_discard || fleet_member_was_here(e->member)) return ERR_OK;
+    return fault_set(f, ERR_BAD_VALUE, "",
                      "fleet: this data directory has a state of its own, which is not the fleet's. "
                      "Start with a new data directory, or give that state up, once, with "
-                     "--fleet.discard true");
+                     "--fleet.discard true. Only the engine that begins a fleet brings its state "
+                     "into it, with --fleet.seed true");
 }
 
 static enum err must_follow(struct loading *l, uint64_t seq)
@@ -76,9 +80,9 @@ static enum err take_record(void *context, const struct journal_record *record)
     struct recovery *r = l->recovery;
     check(record->seq > l->last_seq); /* the journal is in order */
     struct fault why = {.err = ERR_OK};
-    if (l->engine->member != NULL) {
+    if (!reads_own(l->engine)) {
         l->last_seq = record->seq;
-        return has_no_state(l, record);
+        return refuse_own(l->engine, record->private_bytes.size > 0, &l->fault);
     }
     enum err err = l->first_seq == 0 ? must_follow(l, record->seq) : ERR_OK;
     bool meets = record->seq == l->snapshot.position ||
@@ -228,13 +232,15 @@ enum err recovery_run(struct engine *e, struct recovery *r, const struct journal
     uint64_t begun_ns = world_monotonic_ns();
     enum err err = make_shards(e, f);
     if (err == ERR_OK) err = open_snapshots(e, r, f);
-    if (err == ERR_OK && e->member == NULL) err = read_snapshot(&l, f);
+    if (err == ERR_OK && reads_own(e)) err = read_snapshot(&l, f);
+    if (err == ERR_OK && !reads_own(e)) err = refuse_own(e, snapshot_exists(r->snapshots), f);
     if (err == ERR_OK) err = open_journal(&l, options, ret_report, f);
     if (err != ERR_OK) return err;
     loading_check(&l);
     if (e->member != NULL) {
         world_time_floor(ret_report->last_ms);
-        err = fleet_member_rebuild(e->member, &r->given_up, f);
+        bool has_own = reads_own(e) && !recovery_found_nothing(r, ret_report);
+        err = fleet_member_rebuild(e->member, has_own, &r->given_up, f);
         if (err == ERR_OK) derive(e);
         return err;
     }

@@ -265,6 +265,12 @@ const struct http_route engine_routes[] = {
      .state = STATE_LEADER,
      .roles = ROLE_ADMIN,
      .parameters = ""},
+    {.method = HTTP_GET,
+     .pattern = "/v1/fleet/snapshot",
+     .handle = fleet_snapshot_handle,
+     .effect = EFFECT_READ,
+     .roles = ROLE_INGEST,
+     .parameters = "offset snapshot"},
     PUBLIC("/.well-known/jwks.json", jwks_handle),
     PUBLIC("/.well-known/authzen-configuration", authzen_configuration_handle),
 

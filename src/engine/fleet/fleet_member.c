@@ -54,20 +54,14 @@ static struct member_entry *entry_take(struct member_entries *l)
 
 /* ---- reading ---- */
 
+static void wake_reactors(const struct fleet_member *m)
+{
+    for (unsigned i = 0; i < m->count; i++) reactor_wake(m->engine->reactors[i].reactor);
+}
+
 static bool is_mine(const struct fleet_member *m, const struct entry *e)
 {
     return incarnation_equal(&e->incarnation, &m->fleet.options.incarnation);
-}
-
-static void note_leader(struct fleet_member *m, const struct entry *e)
-{
-    pthread_mutex_lock(&m->lock);
-    m->leader = (struct fleet_leader){.term = e->term, .is_self = is_mine(m, e)};
-    snprintf(m->leader.node, sizeof m->leader.node, "%.*s", STR_FORMAT(e->node));
-    snprintf(m->leader.address, sizeof m->leader.address, "%.*s", STR_FORMAT(e->address));
-    pthread_mutex_unlock(&m->lock);
-    if (is_mine(m, e)) m->sealed_seq = fleet_trail_at(m->trail)->seq;
-    log_text(LOG_INFO, "fleet_leader", "%.*s leads in term %" PRIu64, STR_FORMAT(e->node), e->term);
 }
 
 static void settle_later(struct fleet_member *m, struct member_entry *n, uint64_t offset)
@@ -104,6 +98,27 @@ static void note_records(struct fleet_member *m, const struct entry *e, uint64_t
     }
 }
 
+/* The leader removed entries that this engine had not read: it was away for longer than two snapshots
+ * of all others. Only a start with a snapshot goes on from there. */
+static bool was_trimmed(struct fleet_member *m)
+{
+    uint64_t begin, end;
+    struct fault f;
+    if (statelog_bounds(m->log, &begin, &end, &f) != ERR_OK || begin <= m->fleet.replay.next)
+        return false;
+    if (m->has_ended) return true;
+    m->has_ended = true;
+    atomic_store(&m->is_over, true);
+    log_text(LOG_ERROR, "fleet_log_trimmed",
+             "the log begins with offset %" PRIu64
+             " by now, and this engine has read up to %" PRIu64
+             ": it ends, to start again with a snapshot of another engine",
+             begin, m->fleet.replay.next);
+    wake_reactors(m);
+    m->ended(m->context);
+    return true;
+}
+
 static void read_all(struct fleet_member *m)
 {
     struct statelog_message message;
@@ -112,15 +127,20 @@ static void read_all(struct fleet_member *m)
         enum statelog_read found = statelog_next(m->log, &message);
         if (found == STATELOG_NOTHING) return;
         if (found == STATELOG_GONE) {
-            fleet_log_end(&m->fleet, 0);
+            if (!was_trimmed(m)) fleet_log_end(&m->fleet, 0);
             return;
         }
         enum log_result result = member_read(m, &message, &e);
+        member_note_progress(m, &message, result == LOG_COUNTED ? &e : NULL);
         statelog_note_next(m->log, m->fleet.replay.next);
         if (result == LOG_STALE) metric_add(m->sheet, METRIC_FLEET_STALE_ENTRIES, 1);
         if (result != LOG_COUNTED) continue;
         world_time_floor(m->fleet.replay.time_ms);
-        if (e.kind == ENTRY_TERM) note_leader(m, &e);
+        if (member_note_leader(m, &e)) {
+            if (m->leader.is_self) m->sealed_seq = fleet_trail_at(m->trail)->seq;
+            log_text(LOG_INFO, "fleet_leader", "%s leads in term %" PRIu64, m->leader.node,
+                     m->leader.term);
+        }
         if (e.kind == ENTRY_RECORDS) note_records(m, &e, message.offset);
     }
     statelog_wake(m->log); /* there is more */
@@ -154,11 +174,6 @@ static bool all_have_applied(const struct fleet_member *m)
         if (atomic_load_explicit(&m->lanes[i].applied, memory_order_acquire) < m->handed)
             return false;
     return true;
-}
-
-static void wake_reactors(const struct fleet_member *m)
-{
-    for (unsigned i = 0; i < m->count; i++) reactor_wake(m->engine->reactors[i].reactor);
 }
 
 /* All reactors have applied their part, and then each has seen the revocations of all parts. */
@@ -233,6 +248,10 @@ static void publish(struct fleet_member *m)
     metric_set(m->sheet, METRIC_FLEET_MEMBERS, roster_present(&m->roster));
     metric_set(m->sheet, METRIC_FLEET_SILENT, roster_silent(&m->roster));
     pthread_mutex_unlock(&m->lock);
+    uint64_t entries = atomic_load(&m->read_entries);
+    if (entries > 0)
+        metric_set(m->sheet, METRIC_FLEET_LOG_BYTES,
+                   statelog_size(m->log) * (atomic_load(&m->read_bytes) / entries));
 }
 
 /* ---- appending ---- */
@@ -258,6 +277,7 @@ static void send_own(struct fleet_member *m)
     struct fleet_turn t = {.now_ms = world_boot_ms(),
                            .wall_ms = world_now_ms(),
                            .lease_ms = (uint32_t)m->engine->config.fleet_lease_ms,
+                           .kept = atomic_load(&m->kept),
                            .reaches = atomic_load(&m->reaches)};
     chance_take(&m->chance, &t.nonce, sizeof t.nonce);
     t.works = is_working(m, t.now_ms);
@@ -390,6 +410,58 @@ static void wake_publisher(struct fleet_member *m)
     pthread_mutex_unlock(&m->engine->followers_lock);
 }
 
+/* ---- snapshots, and what they make needless ---- */
+
+static void give_point(struct fleet_member *m)
+{
+    if (m->fleet.replay.end != LOG_READS || m->fleet.replay.resumes) return;
+    pthread_mutex_lock(&m->lock);
+    if (m->wanted_point != NULL) {
+        fleet_save(&m->fleet, world_boot_ms(), &m->wanted_point->saved);
+        m->wanted_point->trail = *fleet_trail_at(m->trail);
+        fleet_member_progress(m, &m->point_progress);
+        m->wanted_point = NULL;
+        pthread_cond_signal(&m->given);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+bool fleet_member_point(struct fleet_member *m, const _Atomic bool *given_up,
+                        struct fleet_snapshot *ret, struct member_progress *ret_progress)
+{
+    pthread_mutex_lock(&m->lock);
+    m->wanted_point = ret;
+    statelog_wake(m->log);
+    while (m->wanted_point != NULL && !atomic_load(given_up)) {
+        const struct timespec at = condition_deadline(SLEEP_MS);
+        (void)pthread_cond_timedwait(&m->given, &m->lock, &at);
+    }
+    bool is_given = m->wanted_point == NULL;
+    m->wanted_point = NULL;
+    *ret_progress = m->point_progress;
+    pthread_mutex_unlock(&m->lock);
+    return is_given;
+}
+
+void fleet_member_progress(const struct fleet_member *m, struct member_progress *ret)
+{
+    ret->bytes = atomic_load(&m->read_bytes);
+    ret->entries = atomic_load(&m->read_entries);
+    ret->records = atomic_load(&m->read_records);
+}
+
+/* The leader gives up what every engine can begin without, and the trail has. */
+static void trim(struct fleet_member *m)
+{
+    if (!atomic_load(&m->leads)) return;
+    uint64_t until = peers_kept(&m->fleet.peers, world_boot_ms());
+    uint64_t confirmed = fleet_trail_confirmed_offset(m->trail);
+    if (confirmed < until) until = confirmed;
+    if (until <= m->trimmed) return;
+    m->trimmed = until;
+    statelog_trim(m->log, until);
+}
+
 /* ---- the thread ---- */
 
 static void end_if_over(struct fleet_member *m)
@@ -439,6 +511,8 @@ static void *run(void *context)
         wake_publisher(m);
         member_person_turn(m);
         publish(m);
+        give_point(m);
+        trim(m);
         send_own(m);
         seal(m);
         watch_stall(m);
@@ -500,6 +574,8 @@ void fleet_member_destroy(struct fleet_member *m)
     memory_wipe(&m->key, sizeof m->key);
     pthread_mutex_destroy(&m->lock);
     pthread_cond_destroy(&m->left);
+    pthread_cond_destroy(&m->given);
+    disk_real_destroy(m->snapshots);
     free(m);
 }
 

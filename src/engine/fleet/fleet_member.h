@@ -73,6 +73,19 @@ enum err fleet_member_hand_over(struct fleet_member *m, struct str node, struct 
  * ERR_FLEET_MEMBER_UNFIT: an engine does not know it. *ret: the format that will be in force. */
 enum err fleet_member_raise(struct fleet_member *m, uint16_t *ret, struct fault *f);
 
+/* ---- snapshots (fleet_snapshots.c) ---- */
+
+struct fleet_snapshot;
+/* What this run has read of the log. */
+struct member_progress {
+    uint64_t bytes, entries, records;
+};
+void fleet_member_progress(const struct fleet_member *m, struct member_progress *ret);
+/* Where the reading stands now: the next snapshot has to arrive there. Waits for the member's
+ * thread. False: `given_up`. */
+bool fleet_member_point(struct fleet_member *m, const _Atomic bool *given_up,
+                        struct fleet_snapshot *ret, struct member_progress *ret_progress);
+
 /* ---- start and end: the main thread ---- */
 
 /* Checks the options, connects, and finds the log and the fleet's id. ERR_BAD_VALUE, ERR_EXISTS,
@@ -84,8 +97,13 @@ enum err fleet_member_open(struct engine *e, struct fleet_member **ret, struct f
 enum err fleet_member_absent(const struct engine *e, struct fault *f);
 /* Whether this data directory has been in this fleet, so that its journal has no state. */
 bool fleet_member_was_here(const struct fleet_member *m);
-/* Reads the log to its present end into the shards. */
-enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_up,
+/* This engine begins the fleet, with the state that its data directory has: the shards have to have
+ * that state before fleet_member_rebuild(). */
+bool fleet_member_takes_own(const struct fleet_member *m);
+/* Loads the newest snapshot, an own one or that of another engine, and reads the log from there to its
+ * present end into the shards. `has_own`: they have the state with which the fleet begins.
+ * ERR_BAD_VALUE, too: this machine's clock is off the brokers'. */
+enum err fleet_member_rebuild(struct fleet_member *m, bool has_own, const _Atomic bool *given_up,
                               struct fault *f);
 /* What the rebuild passed over, as a sentence, from *at on, which begins with 0. False: there is no
  * more. */

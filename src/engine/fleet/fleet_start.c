@@ -1,10 +1,13 @@
 /* fleet_start.c - how an engine enters its fleet: options, the mark of its directory, the log's id, and
- * the state from the log.
+ * the state from a snapshot and the log.
  *
  * The mark, DATA/engine/fleet, has the fleet's name and id. It is written before anything of the fleet
  * is in the directory. With it, the journal's own deltas are not read any more, and the directory
  * starts neither without `fleet` nor in another fleet: what was revoked in the fleet would be accepted
- * again. */
+ * again.
+ *
+ * A fleet may begin with the state that its first engine has: its snapshot is on the disk before the
+ * mark, and the first TERM names it. So a start that is repeated after a crash finds the same one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,11 +21,18 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/world.h"
+#include "engine/fleet/fleet_copy.h"
 #include "engine/fleet/member_inside.h"
 #include "shards/delta.h"
 #include "snapshot/replay.h"
 
-enum { ID_HEX = 32, MARK_TEXT = FLEET_NAME_MAX + ID_HEX + 2, SILENT_MS = 30000, LOOK_MS = 200 };
+enum {
+    ID_HEX = 32,
+    MARK_TEXT = FLEET_NAME_MAX + ID_HEX + 2,
+    SILENT_MS = 30000,
+    LOOK_MS = 200,
+    CLOCK_OFF_MS = 60000, /* a start is refused */
+};
 
 /* ---- the mark ---- */
 
@@ -164,12 +174,6 @@ static enum err find_id(struct fleet_member *m, const struct mark *mark, struct 
     enum err err = statelog_bounds(m->log, &begin, &end, f);
     if (err != ERR_OK) return err;
     const bool is_same = is_of(mark, m->engine), seeds = m->engine->config.fleet_seed;
-    if (begin > 0)
-        return fault_set(f, ERR_BAD_VALUE, "",
-                         "fleet: Kafka's topic %s begins with offset %" PRIu64
-                         ", and the state is rebuilt from offset 0: what was before is lost. "
-                         "Check who removed records from it",
-                         m->topic, begin);
     if (end == 0 && !seeds)
         return fault_set(f, ERR_BAD_VALUE, "",
                          is_same
@@ -186,7 +190,13 @@ static enum err find_id(struct fleet_member *m, const struct mark *mark, struct 
                          m->topic);
     m->seeds = seeds;
     m->was_here = is_same;
-    err = statelog_read_from(m->log, 0, f);
+    if (begin > 0 && begin == end)
+        return fault_set(
+            f, ERR_BAD_VALUE, "",
+            "fleet: all entries of Kafka's topic %s were removed, and an engine leaves "
+            "the newest ones there. Restore the topic",
+            m->topic);
+    err = statelog_read_from(m->log, begin, f);
     if (err != ERR_OK) return err;
     if (seeds && is_same) { /* the process ended before its first entry */
         m->id = mark->id;
@@ -207,7 +217,7 @@ static enum err find_id(struct fleet_member *m, const struct mark *mark, struct 
         return fault_set(f, ERR_BAD_VALUE, "",
                          "fleet: the first message of Kafka's topic %s is no entry of a fleet",
                          m->topic);
-    return statelog_read_again(m->log, 0, f);
+    return ERR_OK;
 }
 
 enum err fleet_member_open(struct engine *e, struct fleet_member **ret, struct fault *f)
@@ -244,8 +254,13 @@ enum err fleet_member_open(struct engine *e, struct fleet_member **ret, struct f
                                                         .token_file = c->kafka_token_file},
                                              .single_broker = c->fleet_single_broker,
                                              .make = c->fleet_seed};
+    m->access = options.access;
+    condition_init(&m->given);
     err = statelog_open(&options, &m->log, f);
     if (err == ERR_OK) err = find_id(m, &mark, f);
+    if (err == ERR_OK) err = fleet_copy_open(m, f);
+    /* what is there is of a former fleet, or of a start that did not come to its mark */
+    if (err == ERR_OK && !m->was_here) err = fleet_snapshot_drop(m->snapshots, true);
     if (err != ERR_OK) return err; /* the process ends */
     struct fleet_options own = {.node = str_from(e->node),
                                 .address = str_from(c->fleet_advertise),
@@ -318,11 +333,27 @@ void member_end_text(const struct fleet_member *m, char to[FLEET_REASON_TEXT])
         [LOG_END_CUT] = "its sender had read more than is before it: the log was cut",
         [LOG_END_NEVER_SENT] = "a heartbeat in this engine's name, which it has not sent",
         [LOG_END_DELTA] = "it cannot be applied",
+        [LOG_END_SEED] = "the fleet began with a state that this copy does not have",
     };
     snprintf(to, FLEET_REASON_TEXT,
              "reading the fleet's log ended at offset %" PRIu64
              ": %s. No agent is let in; see the runbook",
              m->fleet.replay.end_offset, why[m->fleet.replay.end]);
+}
+
+bool member_note_leader(struct fleet_member *m, const struct entry *e)
+{
+    const struct log_replay *r = &m->fleet.replay;
+    if (e->kind == ENTRY_RECORDS || !incarnation_equal(&e->incarnation, &r->leader)) return false;
+    if (m->leader.term == r->last.term) return false;
+    pthread_mutex_lock(&m->lock);
+    m->leader = (struct fleet_leader){
+        .term = r->last.term,
+        .is_self = incarnation_equal(&e->incarnation, &m->fleet.options.incarnation)};
+    snprintf(m->leader.node, sizeof m->leader.node, "%.*s", STR_FORMAT(e->node));
+    snprintf(m->leader.address, sizeof m->leader.address, "%.*s", STR_FORMAT(e->address));
+    pthread_mutex_unlock(&m->lock);
+    return true;
 }
 
 bool member_restricts(struct str records)
@@ -337,6 +368,15 @@ bool member_restricts(struct str records)
                 return true;
     }
     return false;
+}
+
+void member_note_progress(struct fleet_member *m, const struct statelog_message *message,
+                          const struct entry *counted)
+{
+    atomic_fetch_add(&m->read_bytes, message->bytes.size);
+    atomic_fetch_add(&m->read_entries, 1);
+    if (counted != NULL && counted->kind == ENTRY_RECORDS && counted->records.size > 0)
+        atomic_fetch_add(&m->read_records, 1);
 }
 
 /* ---- the state ---- */
@@ -366,27 +406,74 @@ static enum err take(struct fleet_member *m, const struct statelog_message *mess
 {
     struct entry e;
     char text[FLEET_REASON_TEXT];
-    switch (member_read(m, message, &e)) {
+    enum log_result result = member_read(m, message, &e);
+    member_note_progress(m, message, result == LOG_COUNTED ? &e : NULL);
+    switch (result) {
     case LOG_STALE: return ERR_OK;
     case LOG_COUNTED: break;
     case LOG_ENDED:
         member_end_text(m, text);
         return fault_set(f, ERR_CORRUPT, "", "fleet: %s", m->broken[0] != '\0' ? m->broken : text);
     }
-    if (e.kind == ENTRY_TERM) {
-        m->leader = (struct fleet_leader){.term = e.term};
-        snprintf(m->leader.node, sizeof m->leader.node, "%.*s", STR_FORMAT(e.node));
-        snprintf(m->leader.address, sizeof m->leader.address, "%.*s", STR_FORMAT(e.address));
-    }
+    (void)member_note_leader(m, &e);
     return e.kind == ENTRY_RECORDS ? apply(m, &e, message->offset, f) : ERR_OK;
 }
 
-enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_up, struct fault *f)
+bool fleet_member_takes_own(const struct fleet_member *m)
 {
-    uint64_t begin, end, begun_ns = world_monotonic_ns(), from = m->fleet.replay.next;
+    return m->seeds && !m->was_here && !m->engine->config.fleet_discard;
+}
+
+static enum err load_entry(void *context, unsigned slot, struct str entry)
+{
+    struct fleet_member *m = context;
+    struct fault f;
+    return replay_entry(m->engine->shards, m->engine->reactor_count, slot, entry, &f);
+}
+
+static void begin_with(struct fleet_member *m, const struct fleet_snapshot *s)
+{
+    const struct fleet_options own = m->fleet.options;
+    fleet_fini(&m->fleet);
+    fleet_init(&m->fleet, &own, &s->saved, world_boot_ms());
+    log_text(LOG_INFO, "fleet_snapshot_loaded", "as of offset %" PRIu64, s->saved.replay.next);
+}
+
+/* The state with which the fleet begins. */
+static enum err save_own(struct fleet_member *m, struct fault *f)
+{
+    struct fleet_snapshot seed = {.saved.replay.format = ENTRY_FORMAT_FIRST, .trail.seq = 1};
+    const struct engine *e = m->engine;
+    enum err err =
+        fleet_snapshot_write(m->snapshots, &m->key, &seed, e->shards, e->reactor_count, NULL, f);
+    if (err != ERR_OK) return err;
+    begin_with(m, &seed);
     fleet_trail_begin(m->trail, &m->fleet.replay, NULL);
-    enum err err = m->was_here ? ERR_OK : mark_write(m, f);
-    if (err == ERR_OK) err = statelog_bounds(m->log, &begin, &end, f);
+    return ERR_OK;
+}
+
+static enum err load_copy(struct fleet_member *m, const _Atomic bool *given_up, struct fault *f)
+{
+    struct fleet_snapshot from = {.trail.seq = 1};
+    enum err err = fleet_copy_load(m, m->log, given_up, load_entry, m, &from, f);
+    if (err == ERR_OK) begin_with(m, &from);
+    if (err == ERR_OK) fleet_copy_note_kept(m);
+    if (err != ERR_OK && err != ERR_NOT_FOUND) return err;
+    fleet_trail_begin(m->trail, &m->fleet.replay, err == ERR_OK ? &from.trail : NULL);
+    return statelog_read_again(m->log, m->fleet.replay.next, f);
+}
+
+/* The fleet began with a state, and this engine has no snapshot yet: nothing was applied. */
+static enum err load_seed(struct fleet_member *m, const _Atomic bool *given_up, struct fault *f)
+{
+    enum err err = fleet_copy_fetch(m, m->log, given_up, f);
+    return err == ERR_OK ? load_copy(m, given_up, f) : err;
+}
+
+static enum err read_to_end(struct fleet_member *m, const _Atomic bool *given_up, struct fault *f)
+{
+    uint64_t begin, end, from = m->fleet.replay.next;
+    enum err err = statelog_bounds(m->log, &begin, &end, f);
     while (err == ERR_OK && m->fleet.replay.next < end) {
         struct statelog_message message;
         enum statelog_read found;
@@ -398,14 +485,85 @@ enum err fleet_member_rebuild(struct fleet_member *m, const _Atomic bool *given_
         err = take(m, &message, f);
         statelog_note_next(m->log, m->fleet.replay.next);
     }
-    if (err == ERR_OK) err = member_check_skips(m, from, f);
+    return err == ERR_OK ? member_check_skips(m, from, f) : err;
+}
+
+/* ---- the clock ---- */
+
+static uint64_t wall_ms(void) { return world_wall_ns() / 1000000; }
+
+static enum err judge_clock(uint64_t sent_ms, uint64_t append_ms, uint64_t read_ms, struct fault *f)
+{
+    uint64_t off_ms = sent_ms > append_ms   ? sent_ms - append_ms
+                      : append_ms > read_ms ? append_ms - read_ms
+                                            : 0;
+    if (off_ms <= CLOCK_OFF_MS) return ERR_OK;
+    return fault_set(
+        f, ERR_BAD_VALUE, "",
+        "fleet: this machine's clock is %" PRIu64
+        " seconds %s that of Kafka's broker. Tokens, reviews and limits of a fleet end "
+        "by one time: set the clocks of engines and brokers right (NTP), and start "
+        "again",
+        off_ms / 1000, sent_ms > append_ms ? "ahead of" : "behind");
+}
+
+/* Sends a closed heartbeat, and reads up to it: a broker has stamped it. */
+static enum err check_clock(struct fleet_member *m, const _Atomic bool *given_up, struct fault *f)
+{
+    uint64_t since_ns = world_monotonic_ns(), sent_ms = wall_ms();
+    enum err err = ERR_OK;
+    while (err == ERR_OK) {
+        struct statelog_message message;
+        struct fleet_turn t = {.now_ms = world_boot_ms(),
+                               .wall_ms = world_now_ms(),
+                               .lease_ms = (uint32_t)m->engine->config.fleet_lease_ms};
+        enum statelog_kind kind;
+        bool good;
+        chance_take(&m->chance, &t.nonce, sizeof t.nonce);
+        buf_clear(&m->out);
+        if (fleet_turn(&m->fleet, &t, &m->out) == FLEET_HEARTBEAT) {
+            sent_ms = wall_ms();
+            if (!statelog_append(m->log, STATELOG_HEARTBEAT, buf_view(&m->out)))
+                fleet_appended(&m->fleet, ENTRY_HEARTBEAT, false);
+        }
+        while (statelog_result(m->log, &kind, &good))
+            fleet_appended(&m->fleet, ENTRY_HEARTBEAT, good);
+        if (given_up != NULL && atomic_load(given_up))
+            return fault_set(f, ERR_CLOSED, "", "given up");
+        if (world_monotonic_ns() - since_ns > (uint64_t)SILENT_MS * 1000000)
+            return log_is_silent(m, f);
+        if (statelog_next(m->log, &message) != STATELOG_MESSAGE) {
+            statelog_wait(m->log, LOOK_MS);
+            continue;
+        }
+        err = take(m, &message, f);
+        statelog_note_next(m->log, m->fleet.replay.next);
+        if (err == ERR_OK && m->fleet.lease.read_number > 0)
+            return judge_clock(sent_ms, message.append_ms, wall_ms(), f);
+    }
+    return err;
+}
+
+enum err fleet_member_rebuild(struct fleet_member *m, bool has_own, const _Atomic bool *given_up,
+                              struct fault *f)
+{
+    uint64_t begun_ns = world_monotonic_ns();
+    enum err err = has_own ? save_own(m, f) : ERR_OK;
+    if (err == ERR_OK && !m->was_here) err = mark_write(m, f);
+    if (err == ERR_OK && !has_own) err = load_copy(m, given_up, f);
+    if (err == ERR_OK) err = read_to_end(m, given_up, f);
+    if (err == ERR_CORRUPT && m->fleet.replay.end == LOG_END_SEED) {
+        err = load_seed(m, given_up, f);
+        if (err == ERR_OK) err = read_to_end(m, given_up, f);
+    }
+    if (err == ERR_OK && !m->seeds) err = check_clock(m, given_up, f);
     if (err != ERR_OK) return err;
     world_time_floor(m->fleet.replay.time_ms);
     m->handed = m->applies_next = 0;
     log_text(LOG_INFO, "fleet_state_rebuilt",
              "%" PRIu64 " entries of the log, up to term %" PRIu64 " and seq %" PRIu64
              ", in %" PRIu64 " ms",
-             m->fleet.replay.next, m->fleet.replay.last.term, fleet_trail_end(m->trail),
+             atomic_load(&m->read_entries), m->fleet.replay.last.term, fleet_trail_end(m->trail),
              (world_monotonic_ns() - begun_ns) / 1000000);
     return ERR_OK;
 }

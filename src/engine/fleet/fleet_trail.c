@@ -118,7 +118,7 @@ static void add_term(struct fleet_trail *t, uint64_t term, uint64_t first_seq)
 void fleet_trail_begin(struct fleet_trail *t, const struct log_replay *replay,
                        const struct trail_point *at)
 {
-    check(t->mark_count == 0);
+    t->mark_count = t->term_count = 0; /* of an attempt that has read no records */
     t->at = at != NULL ? *at : (struct trail_point){.seq = 1};
     atomic_store(&t->end, t->at.seq - 1);
     add_mark(t, replay);

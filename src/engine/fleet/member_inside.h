@@ -7,6 +7,7 @@
 #include "engine/fleet/fleet_trail.h"
 #include "fleet/skips.h"
 #include "pipeline/statelog/statelog.h"
+#include "snapshot/fleet_snapshot.h"
 
 /* An own entry on its way, or a counted one with revocations that are not settled. */
 struct member_entry {
@@ -38,6 +39,8 @@ struct fleet_member {
     char topic[FLEET_NAME_MAX + 16];
     struct skips skips;
     char skips_text[SKIPS_BYTES_MAX];
+    struct topic_access access; /* of the log: its texts are the options' */
+    struct disk *snapshots;     /* their folder */
 
     /* the member's thread, and the main thread before it */
     struct fleet_trail *trail; /* what was read, as a stream */
@@ -65,14 +68,21 @@ struct fleet_member {
     /* what a person wants of this leader */
     atomic_bool hands_over, raises;
     uint64_t hand_over_ms; /* since when; 0: not yet. The member's thread */
+    struct member_progress progress;
+    uint64_t trimmed; /* the log below it was given up */
 
     /* the view */
+    _Atomic uint64_t kept; /* as in a heartbeat */
+    _Atomic uint64_t read_bytes, read_entries, read_records;
     _Atomic uint64_t term, log_ms, prepares, admits_until_ms, records_until_ms;
     atomic_bool leads, is_over, stalls, reaches, has_leader;
     struct member_reactor reactors[FLEET_REACTORS_MAX];
     pthread_mutex_t lock; /* guards: */
     pthread_cond_t left;
     bool has_left;
+    struct fleet_snapshot *wanted_point; /* of the thread that makes snapshots; NULL: none */
+    struct member_progress point_progress;
+    pthread_cond_t given;
     struct fleet_leader leader;
     struct roster roster;
     struct incarnation successor; /* to which it hands over */
@@ -82,6 +92,12 @@ struct fleet_member {
     uint64_t broken_next;           /* an entry before it cannot be applied; 0: all can */
 };
 
+/* A counted entry may show who leads: its TERM, or a heartbeat where the TERM is in a snapshot. True:
+ * that is new. */
+bool member_note_leader(struct fleet_member *m, const struct entry *e);
+/* What was read, for the thread that makes snapshots. */
+void member_note_progress(struct fleet_member *m, const struct statelog_message *message,
+                          const struct entry *counted);
 /* Reads one message: what counts is put to fleet_read(). *ret: of a counted or stale entry. */
 enum log_result member_read(struct fleet_member *m, const struct statelog_message *message,
                             struct entry *ret);
