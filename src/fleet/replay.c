@@ -1,5 +1,6 @@
 #include "fleet/replay.h"
 
+#include "base/little.h"
 #include "base/planted.h"
 
 void log_replay_begin(struct log_replay *r, const struct log_replay *saved)
@@ -105,4 +106,57 @@ enum log_result log_replay_step(struct log_replay *r, const struct entry *e, uin
     }
     if (e->heartbeat.applied > offset) return log_replay_stop(r, LOG_END_CUT, offset);
     return LOG_COUNTED;
+}
+
+/* ---- as bytes ---- */
+
+enum {
+    AT_NEXT = 0,
+    AT_NEWEST = 8,
+    AT_LAST = 40,
+    AT_LAST_OFFSET = 88,
+    AT_BEFORE = 96,
+    AT_LEADER = 144,
+    AT_TIME = 160,
+    AT_FORMAT = 168,
+};
+
+static void put_point(char *at, const struct entry_point *p)
+{
+    little_put64(at, p->term);
+    little_put64(at + 8, p->n);
+    memcpy(at + 16, p->digest.bytes, SHA256_BYTES);
+}
+
+static struct entry_point get_point(const char *at)
+{
+    struct entry_point p = {.term = little_get64(at), .n = little_get64(at + 8)};
+    memcpy(p.digest.bytes, at + 16, SHA256_BYTES);
+    return p;
+}
+
+void log_replay_put(const struct log_replay *r, char to[LOG_REPLAY_BYTES])
+{
+    memset(to, 0, LOG_REPLAY_BYTES);
+    /* a copy that has not compared its newest entry yet has it */
+    little_put64(to + AT_NEXT, r->next + (r->resumes ? 1 : 0));
+    memcpy(to + AT_NEWEST, r->newest.bytes, SHA256_BYTES);
+    put_point(to + AT_LAST, &r->last);
+    little_put64(to + AT_LAST_OFFSET, r->last_offset);
+    put_point(to + AT_BEFORE, &r->before);
+    memcpy(to + AT_LEADER, r->leader.bytes, sizeof r->leader.bytes);
+    little_put64(to + AT_TIME, r->time_ms);
+    little_put16(to + AT_FORMAT, r->format);
+}
+
+void log_replay_get(const char from[LOG_REPLAY_BYTES], struct log_replay *ret)
+{
+    *ret = (struct log_replay){.next = little_get64(from + AT_NEXT),
+                               .last = get_point(from + AT_LAST),
+                               .last_offset = little_get64(from + AT_LAST_OFFSET),
+                               .before = get_point(from + AT_BEFORE),
+                               .time_ms = little_get64(from + AT_TIME),
+                               .format = little_get16(from + AT_FORMAT)};
+    memcpy(ret->newest.bytes, from + AT_NEWEST, SHA256_BYTES);
+    memcpy(ret->leader.bytes, from + AT_LEADER, sizeof ret->leader.bytes);
 }

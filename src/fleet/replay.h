@@ -64,4 +64,9 @@ enum log_result log_replay_stop(struct log_replay *r, enum log_end why, uint64_t
 /* The log ends at this offset now; false: that is before what was read. */
 bool log_replay_fits(struct log_replay *r, uint64_t log_end);
 
+/* As bytes; without the reason for an end, and what it has left out. */
+enum { LOG_REPLAY_BYTES = 176 };
+void log_replay_put(const struct log_replay *r, char to[LOG_REPLAY_BYTES]);
+void log_replay_get(const char from[LOG_REPLAY_BYTES], struct log_replay *ret);
+
 #endif

@@ -6,23 +6,18 @@
 #include "base/little.h"
 #include "base/log.h"
 
-enum { VERSION = 1, HEAD_BYTES = 232, PEER_BYTES = 48, FLAG_CLOSED = 1 };
+enum { VERSION = 1, PEER_BYTES = 48, FLAG_CLOSED = 1 };
 enum {
     AT_VERSION = 8,
     AT_PEERS = 12,
     AT_FLEET = 16,
-    AT_NEXT = 32,
-    AT_NEWEST = 40,
-    AT_LAST = 72,
-    AT_LAST_OFFSET = 120,
-    AT_BEFORE = 128,
-    AT_LEADER = 176,
-    AT_TIME = 192,
-    AT_TRAIL = 200,
-    AT_COUNT = 208,
-    AT_BYTES = 216,
-    AT_OTHERS = 224,
-    AT_FORMAT = 228,
+    AT_REPLAY = 32,
+    AT_COUNT = AT_REPLAY + LOG_REPLAY_BYTES,
+    AT_BYTES = AT_COUNT + 8,
+    AT_TRAIL = AT_BYTES + 8,
+    AT_PAST = AT_TRAIL + 4,
+    AT_OTHERS = AT_PAST + 4,
+    HEAD_BYTES = AT_OTHERS + 8,
 };
 
 static const char magic[8] = {'w', 'r', 'i', 't', 'F', 'S', 'N', '1'};
@@ -44,20 +39,6 @@ bool fleet_snapshot_name_read(struct str name, uint64_t *ret_next)
 }
 
 /* ---- the head ---- */
-
-static void put_point(char *at, const struct entry_point *p)
-{
-    little_put64(at, p->term);
-    little_put64(at + 8, p->n);
-    memcpy(at + 16, p->digest.bytes, SHA256_BYTES);
-}
-
-static struct entry_point get_point(const char *at)
-{
-    struct entry_point p = {.term = little_get64(at), .n = little_get64(at + 8)};
-    memcpy(p.digest.bytes, at + 16, SHA256_BYTES);
-    return p;
-}
 
 struct writing {
     const struct fleet_snapshot *snapshot;
@@ -89,33 +70,16 @@ static void put_head(void *context, const struct state_file_counts *counts, stru
     little_put32(head + AT_VERSION, VERSION);
     little_put32(head + AT_PEERS, peers->count);
     memcpy(head + AT_FLEET, w->key->fleet.bytes, sizeof w->key->fleet.bytes);
-    little_put64(head + AT_NEXT, r->next);
-    memcpy(head + AT_NEWEST, r->newest.bytes, SHA256_BYTES);
-    put_point(head + AT_LAST, &r->last);
-    little_put64(head + AT_LAST_OFFSET, r->last_offset);
-    put_point(head + AT_BEFORE, &r->before);
-    memcpy(head + AT_LEADER, r->leader.bytes, sizeof r->leader.bytes);
-    little_put64(head + AT_TIME, r->time_ms);
-    little_put64(head + AT_TRAIL, trail.size);
+    log_replay_put(r, head + AT_REPLAY);
     little_put64(head + AT_COUNT, counts->count);
     little_put64(head + AT_BYTES, counts->bytes);
     little_put32(head + AT_OTHERS, peers->others_longest_lease_ms);
-    little_put16(head + AT_FORMAT, r->format);
+    little_put32(head + AT_TRAIL, (uint32_t)trail.size);
+    little_put32(head + AT_PAST, (uint32_t)w->snapshot->past.size);
     buf_put(out, str_of(head, sizeof head));
     for (unsigned i = 0; i < peers->count; i++) put_peer(&peers->list[i], out);
     buf_put(out, buf_view(&trail));
-}
-
-static void get_replay(const char *head, struct log_replay *r)
-{
-    *r = (struct log_replay){.next = little_get64(head + AT_NEXT),
-                             .last = get_point(head + AT_LAST),
-                             .last_offset = little_get64(head + AT_LAST_OFFSET),
-                             .before = get_point(head + AT_BEFORE),
-                             .time_ms = little_get64(head + AT_TIME),
-                             .format = little_get16(head + AT_FORMAT)};
-    memcpy(r->newest.bytes, head + AT_NEWEST, SHA256_BYTES);
-    memcpy(r->leader.bytes, head + AT_LEADER, sizeof r->leader.bytes);
+    buf_put(out, buf_view(&w->snapshot->past));
 }
 
 static void get_peer(const char *bytes, struct peer *p)
@@ -138,27 +102,40 @@ static enum err read_head(struct state_reader *r, uint64_t next, const struct en
     if (memcmp(head, magic, sizeof magic) != 0) return ERR_CORRUPT;
     *ret_version = little_get32(head + AT_VERSION);
     *ret = (struct fleet_snapshot){.saved = {.replay = {.next = 0}}};
-    const uint64_t trail_bytes = little_get64(head + AT_TRAIL);
-    get_replay(head, &ret->saved.replay);
+    const size_t trail_bytes = little_get32(head + AT_TRAIL),
+                 past_bytes = little_get32(head + AT_PAST);
+    log_replay_get(head + AT_REPLAY, &ret->saved.replay);
     struct peers *peers = &ret->saved.peers;
     peers->count = little_get32(head + AT_PEERS);
     peers->others_longest_lease_ms = little_get32(head + AT_OTHERS);
     *counts = (struct state_file_counts){.count = little_get64(head + AT_COUNT),
                                          .bytes = little_get64(head + AT_BYTES)};
     if (*ret_version != VERSION || ret->saved.replay.next != next || peers->count > PEERS_MAX ||
-        trail_bytes > TRAIL_POINT_BYTES_MAX ||
+        trail_bytes > TRAIL_POINT_BYTES_MAX || past_bytes > FLEET_PAST_BYTES_MAX ||
         memcmp(head + AT_FLEET, key->fleet.bytes, sizeof key->fleet.bytes) != 0 ||
-        state_reader_left(r) != (uint64_t)peers->count * PEER_BYTES + trail_bytes + counts->bytes)
+        state_reader_left(r) !=
+            (uint64_t)peers->count * PEER_BYTES + trail_bytes + past_bytes + counts->bytes)
         return ERR_CORRUPT;
     for (unsigned i = 0; err == ERR_OK && i < peers->count; i++) {
         err = state_reader_take(r, PEER_BYTES, &bytes);
         if (err == ERR_OK) get_peer(bytes, &peers->list[i]);
     }
-    if (err == ERR_OK) err = state_reader_take(r, (size_t)trail_bytes, &bytes);
-    if (err == ERR_OK && !trail_point_read(str_of(bytes, (size_t)trail_bytes), &ret->trail))
+    if (err == ERR_OK) err = state_reader_take(r, trail_bytes, &bytes);
+    if (err == ERR_OK && !trail_point_read(str_of(bytes, trail_bytes), &ret->trail))
         return ERR_CORRUPT;
+    if (err == ERR_OK) err = state_reader_take(r, past_bytes, &bytes);
+    if (err != ERR_OK) return err;
+    buf_init(&ret->past, past_bytes + 1, FLEET_PAST_BYTES_MAX + 1);
+    buf_put(&ret->past, str_of(bytes, past_bytes));
+    if (ret->past.overflow) return ERR_FULL;
     if (next == 0) ret->saved.replay.last.digest = r->seal;
-    return err;
+    return ERR_OK;
+}
+
+void fleet_snapshot_fini(struct fleet_snapshot *s)
+{
+    buf_fini(&s->past);
+    s->past = (struct buf){0};
 }
 
 /* ---- the file ---- */
@@ -216,6 +193,7 @@ static enum err read_newest(struct state_reader *r, const struct state_files *n,
         fleet_snapshot_name(n->positions[i], name);
         enum err err = read_one(r, n->positions[i], key, each, context, ret, &whole, &version);
         if (whole && err == ERR_OK) return ERR_OK;
+        fleet_snapshot_fini(ret);
         if (err == ERR_CLOSED) return fault_set(f, err, "", "given up");
         if (version > VERSION)
             return fault_set(f, ERR_BAD_VALUE, "",
@@ -237,6 +215,7 @@ enum err fleet_snapshot_read(struct disk *d, const struct entry_key *key, uint64
 {
     struct state_files n;
     struct state_reader r;
+    *ret = (struct fleet_snapshot){.saved = {.replay = {.next = 0}}};
     enum err err = state_files_list(d, word(), "", &n);
     if (err != ERR_OK)
         return fault_set(f, err, "", "the directory of the fleet's snapshots cannot be read: %s",

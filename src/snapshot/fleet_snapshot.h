@@ -1,9 +1,10 @@
 /* fleet_snapshot.h - a fleet's state as of one offset of its log, as one file.
  *
- *   file    := head  peer{peers}  trail  entries and seal as in state_file.h, sealed with the fleet's key
- *   head    := magic "writFSN1"  version(4) = 1  peers(4)  fleet(16)
- *              next(8)  newest(32)  point  offset(8)  point  leader(16)  time(8)  bytes of trail(8)
- *              count(8)  bytes of entries(8)  longest lease of others(4)  format(2)  zeros(2)
+ *   file    := head  peer{peers}  trail  past  entries and seal as in state_file.h, sealed with the
+ *              fleet's key
+ *   head    := magic "writFSN1"  version(4) = 1  peers(4)  fleet(16)  replay(176, fleet/replay.h)
+ *              count(8)  bytes of entries(8)  bytes of trail(4)  bytes of past(4)
+ *              longest lease of others(4)  zeros(4)
  *   peer    := incarnation(16)  number(8)  first offset(8)  applied(8)  longest lease(4)  flags(1)
  *              zeros(3)
  *   point   := term(8)  n(8)  digest(32)                  all numbers little-endian
@@ -23,12 +24,16 @@
 #include "fleet/trail_point.h"
 #include "snapshot/state_file.h"
 
-enum { FLEET_SNAPSHOTS_KEPT = 2 };
+enum { FLEET_SNAPSHOTS_KEPT = 2, FLEET_PAST_BYTES_MAX = 900 << 10 };
 
 struct fleet_snapshot {
     struct fleet_saved saved;
     struct trail_point trail;
+    /* Places of the log before this one from which the trail can be read, as its owner writes them. On
+     * the heap: fleet_snapshot_fini(). */
+    struct buf past;
 };
+void fleet_snapshot_fini(struct fleet_snapshot *s);
 
 /* Writes and syncs it. With `saved.replay.next` 0, the seal becomes `saved.replay.last.digest`. */
 enum err fleet_snapshot_write(struct disk *d, const struct entry_key *key, struct fleet_snapshot *s,

@@ -419,6 +419,8 @@ static void give_point(struct fleet_member *m)
     if (m->wanted_point != NULL) {
         fleet_save(&m->fleet, world_boot_ms(), &m->wanted_point->saved);
         m->wanted_point->trail = *fleet_trail_at(m->trail);
+        buf_init(&m->wanted_point->past, 4096, FLEET_PAST_BYTES_MAX);
+        fleet_trail_save(m->trail, &m->fleet.replay, &m->wanted_point->past);
         fleet_member_progress(m, &m->point_progress);
         m->wanted_point = NULL;
         pthread_cond_signal(&m->given);
@@ -459,6 +461,7 @@ static void trim(struct fleet_member *m)
     if (confirmed < until) until = confirmed;
     if (until <= m->trimmed) return;
     m->trimmed = until;
+    fleet_trail_forget(m->trail, until);
     statelog_trim(m->log, until);
 }
 

@@ -148,6 +148,7 @@ static enum err make(struct making *k, struct fault *f)
     struct fleet_snapshot from = {.trail.seq = 1};
     enum err err = fleet_copy_reader(m, &k->log, f);
     if (err == ERR_OK) err = fleet_copy_load(m, k->log, &k->of->stopping, load_entry, k, &from, f);
+    fleet_snapshot_fini(&from);
     if (err != ERR_OK && err != ERR_NOT_FOUND) return err;
     log_replay_begin(&k->replay, err == ERR_OK ? &from.saved.replay : NULL);
     if (k->point.saved.replay.next <= from.saved.replay.next && err == ERR_OK)
@@ -170,6 +171,7 @@ static enum err make_one(struct fleet_snapshots *s, struct fault *f)
     uint64_t begun_ms = monotonic_ms();
     if (!fleet_member_point(s->member, &s->stopping, &k.point, &progress))
         return fault_set(f, ERR_CLOSED, "", "given up");
+    check(!k.point.past.overflow); /* FLEET_PAST_BYTES_MAX has room for all marks */
     k.shard = shard_create(&(struct shard_options){.count = 1});
     if (k.shard == NULL)
         return fault_set(f, ERR_FULL, "",
@@ -177,6 +179,7 @@ static enum err make_one(struct fleet_snapshots *s, struct fault *f)
     shard_hold_limits(k.shard, &limit_windows_unknown);
     k.hasher = hasher_create();
     enum err err = make(&k, f);
+    fleet_snapshot_fini(&k.point);
     statelog_close(k.log);
     hasher_destroy(k.hasher);
     shard_destroy(k.shard);

@@ -460,6 +460,10 @@ static enum err load_copy(struct fleet_member *m, const _Atomic bool *given_up, 
     if (err == ERR_OK) fleet_copy_note_kept(m);
     if (err != ERR_OK && err != ERR_NOT_FOUND) return err;
     fleet_trail_begin(m->trail, &m->fleet.replay, err == ERR_OK ? &from.trail : NULL);
+    bool is_whole = from.past.size == 0 || fleet_trail_restore(m->trail, buf_view(&from.past));
+    fleet_snapshot_fini(&from);
+    if (!is_whole)
+        return fault_set(f, ERR_CORRUPT, "", "fleet: a snapshot has no places of the audit trail");
     return statelog_read_again(m->log, m->fleet.replay.next, f);
 }
 

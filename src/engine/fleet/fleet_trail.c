@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/id.h"
+#include "base/little.h"
 #include "event/event.h"
 #include "fleet/orient.h"
 #include "json/json.h"
@@ -122,6 +123,94 @@ void fleet_trail_begin(struct fleet_trail *t, const struct log_replay *replay,
     t->at = at != NULL ? *at : (struct trail_point){.seq = 1};
     atomic_store(&t->end, t->at.seq - 1);
     add_mark(t, replay);
+}
+
+static void put_number(struct buf *out, uint64_t value, unsigned bytes)
+{
+    char room[8];
+    little_put(room, value, bytes);
+    buf_put(out, str_of(room, bytes));
+}
+
+/* saved := distance(8)  marks(4)  { replay  size(2)  point }  terms(4)  { term(8)  first(8) } */
+void fleet_trail_save(struct fleet_trail *t, const struct log_replay *replay, struct buf *out)
+{
+    if (t->marks[t->mark_count - 1].replay.next < replay->next) add_mark(t, replay);
+    put_number(out, t->distance, 8);
+    put_number(out, t->mark_count, 4);
+    for (size_t i = 0; i < t->mark_count; i++) {
+        char bytes[LOG_REPLAY_BYTES], point[TRAIL_POINT_BYTES_MAX];
+        struct buf at = buf_over(point, sizeof point);
+        log_replay_put(&t->marks[i].replay, bytes);
+        trail_point_put(&at, &t->marks[i].at);
+        buf_put(out, str_of(bytes, sizeof bytes));
+        put_number(out, at.size, 2);
+        buf_put(out, buf_view(&at));
+    }
+    uint64_t oldest = t->term_count > TRAIL_TERMS ? t->term_count - TRAIL_TERMS : 0;
+    put_number(out, t->term_count - oldest, 4);
+    for (uint64_t i = oldest; i < t->term_count; i++) {
+        put_number(out, t->terms[i % TRAIL_TERMS].term, 8);
+        put_number(out, t->terms[i % TRAIL_TERMS].first_seq, 8);
+    }
+}
+
+static bool take(struct str *rest, size_t size, const char **ret)
+{
+    if (rest->size < size) return false;
+    *ret = rest->bytes;
+    *rest = str_skip(*rest, size);
+    return true;
+}
+
+static bool take_mark(struct str *rest, struct mark *ret)
+{
+    const char *bytes;
+    if (!take(rest, LOG_REPLAY_BYTES, &bytes)) return false;
+    log_replay_get(bytes, &ret->replay);
+    if (!take(rest, 2, &bytes)) return false;
+    size_t size = little_get16(bytes);
+    return take(rest, size, &bytes) && trail_point_read(str_of(bytes, size), &ret->at);
+}
+
+static bool take_all(struct fleet_trail *t, struct str rest)
+{
+    const char *bytes;
+    if (!take(&rest, 12, &bytes)) return false;
+    size_t marks = little_get32(bytes + 8);
+    t->distance = little_get64(bytes);
+    if (marks < 1 || marks > TRAIL_MARKS || t->distance < TRAIL_MARK_RECORDS) return false;
+    for (t->mark_count = 0; t->mark_count < marks; t->mark_count++)
+        if (!take_mark(&rest, &t->marks[t->mark_count])) return false;
+    if (!take(&rest, 4, &bytes)) return false;
+    size_t terms = little_get32(bytes);
+    if (terms > TRAIL_TERMS) return false;
+    for (t->term_count = 0; t->term_count < terms; t->term_count++) {
+        if (!take(&rest, 16, &bytes)) return false;
+        t->terms[t->term_count].term = little_get64(bytes);
+        t->terms[t->term_count].first_seq = little_get64(bytes + 8);
+    }
+    return rest.size == 0;
+}
+
+bool fleet_trail_restore(struct fleet_trail *t, struct str saved)
+{
+    pthread_mutex_lock(&t->lock);
+    bool is_whole = take_all(t, saved);
+    pthread_mutex_unlock(&t->lock);
+    return is_whole;
+}
+
+/* The distance becomes smaller again where few are left. */
+void fleet_trail_forget(struct fleet_trail *t, uint64_t below)
+{
+    size_t gone = 0;
+    pthread_mutex_lock(&t->lock);
+    while (gone + 1 < t->mark_count && t->marks[gone].replay.next < below) gone++;
+    t->mark_count -= gone;
+    memmove(t->marks, t->marks + gone, t->mark_count * sizeof *t->marks);
+    if (t->mark_count < TRAIL_MARKS / 4 && t->distance > TRAIL_MARK_RECORDS) t->distance /= 2;
+    pthread_mutex_unlock(&t->lock);
 }
 
 bool fleet_trail_note(struct fleet_trail *t, const struct entry *e, const struct log_replay *replay)

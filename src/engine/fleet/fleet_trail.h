@@ -48,6 +48,12 @@ void fleet_trail_destroy(struct fleet_trail *t); /* NULL: nothing */
  * copy; NULL: before its first record). */
 void fleet_trail_begin(struct fleet_trail *t, const struct log_replay *replay,
                        const struct trail_point *at);
+/* Marks the present place, and appends all marks and terms. */
+void fleet_trail_save(struct fleet_trail *t, const struct log_replay *replay, struct buf *out);
+/* Behind fleet_trail_begin(): what fleet_trail_save() wrote. False: it is not that. */
+bool fleet_trail_restore(struct fleet_trail *t, struct str saved);
+/* Marks below this offset of the log are needed no more. */
+void fleet_trail_forget(struct fleet_trail *t, uint64_t below);
 /* An entry with records that counts, and the replay behind it. False: its records are not the ones
  * that come next. */
 bool fleet_trail_note(struct fleet_trail *t, const struct entry *e,
