@@ -1,14 +1,17 @@
 """A fleet of one engine: its state is in Kafka, and outlives its data directory."""
 
 import json
+import os
 import shutil
 import signal
+import struct
 import threading
 import time
 
 import pytest
 
-from harness import Stack, eventually
+from harness import BUILD, Stack, eventually
+from preload import preload
 from way import Way
 
 POLICY = """
@@ -202,6 +205,22 @@ def test_starts_that_would_not_be_safe_are_refused(stack):
     assert f"was in the fleet {stack.name}" in why(without=["--fleet", "--fleet.advertise", "--fleet.single_broker", "--fleet.lease"])
     assert f"was in the fleet {stack.name}" in why("--fleet", "other")
     assert "1 replicas, and needs 3" in why(without=["--fleet.single_broker"])
+    pepper = stack.folder / "another-pepper"
+    pepper.write_bytes(os.urandom(32))
+    pepper.chmod(0o600)
+    assert "another pepper: give all engines the same" in why("--pepper_file", str(pepper), without=["--pepper_file"])
+    clock = stack.folder / "clock"
+    stack.engine.environment |= {"LD_PRELOAD": preload(BUILD / "tests" / "libclock_shift.so"), "CLOCK_SHIFT_FILE": str(clock),
+                                 "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
+    for hours, side in ((1, "ahead of"), (-1, "behind")):
+        clock.write_bytes(struct.pack("=q", hours * 3600 * 1000))
+        said = why()
+        assert f"seconds {side} that of Kafka's broker" in said and "NTP" in said, said
+    stack.engine.environment.clear()
+    way = behind_way(stack.broker, stack.engine)
+    way.spoil = lambda sent, reply: (reply.replace(b"log.dir.failure.timeout.ms", b"log.dir.failure.timeout.xx"), None)
+    assert "is older than 3.7" in why()
+    way.close()
 
 
 def test_a_lease_that_ended_is_seen_at_admission_and_where_a_decision_is_recorded(broker, stack):

@@ -114,6 +114,7 @@ def test_a_state_from_before_and_a_log_without_its_beginning_reach_engines_that_
     eventually(is_shorter, "the log is shortened")
     third.start()
     assert fleet.logged(2, "fleet_snapshot_fetched")
+    eventually(lambda: fleet.logged(2, "fleet_snapshot"), "it has a snapshot of its own")
     first.stop()
     fleet.lose(1)
     fleet.wait_leads(2)

@@ -70,6 +70,7 @@ static void engine_stop(struct engine *e)
 static void save(struct engine *e)
 {
     if (e->fleet.replay.last.term == 0 || e->fleet.replay.end != LOG_READS) return;
+    if (e->disk.is_there && e->disk.fleet.replay.next < e->fleet.replay.next) e->older = e->disk;
     e->disk.is_there = true;
     fleet_save(&e->fleet, boot_ms(e), &e->disk.fleet);
     e->disk.model = e->model;
@@ -167,6 +168,12 @@ static void engine_read(struct engine *e)
         !one_in(reads_slowly ? 60 : 2))
         return;
     fleet_log_end(f, world.log_size);
+    if (f->replay.next < world.log_begin) { /* its process ends, and begins with a later copy */
+        sums.trimmed_past++;
+        engine_stop(e);
+        e->start_ms = world.now_ms + 200 + below(1200);
+        return;
+    }
     for (unsigned i = 1 + (unsigned)below(6); i > 0; i--) {
         uint64_t next = f->replay.next;
         if (next >= world.log_size || world.log[next].visible_ms > world.now_ms) break;
@@ -550,6 +557,27 @@ static unsigned let_in(const struct engine *e)
     return count;
 }
 
+/* Without a disk there is nothing to begin with. */
+static bool is_usable(const struct copy *c)
+{
+    return c->is_there && c->fleet.replay.next > world.log_begin;
+}
+
+/* It begins again without the entries below this one, from either copy. */
+static uint64_t kept_by(const struct engine *e)
+{
+    return e->disk.is_there && e->older.is_there ? e->older.fleet.replay.next - 1 : 0;
+}
+
+/* The leader removes what all engines can begin without. */
+static void trim(const struct engine *e)
+{
+    uint64_t until = peers_kept(&e->fleet.peers, boot_ms(e));
+    if (!world.trims || until <= world.log_begin) return;
+    world.log_begin = until;
+    sums.trims++;
+}
+
 static void engine_send(struct engine *e)
 {
     char bytes[2048], body[1024];
@@ -560,6 +588,7 @@ static void engine_send(struct engine *e)
                            .lease_ms = e->lease_ms,
                            .reaches = reaches(e, leader_of(e)),
                            .works = world.now_ms >= e->slow_reactor_until_ms,
+                           .kept = kept_by(e),
                            .let_in = let_in(e)};
     enum fleet_send what = fleet_turn(&e->fleet, &t, &out);
     if (what != FLEET_NOTHING)
@@ -631,6 +660,7 @@ static void engine_turn(struct engine *e)
     }
     e->is_mid_turn = false;
     if (one_in(2)) engine_read(e);
+    if (!e->is_running) return;
     lead_if_new(e);
     if (e->fleet.role != FLEET_ENDED) {
         engine_cursors(e);
@@ -643,6 +673,7 @@ static void engine_turn(struct engine *e)
         return;
     }
     if (leads(e)) engine_publish(e);
+    if (leads(e)) trim(e);
     if (one_in(60)) save(e);
 }
 

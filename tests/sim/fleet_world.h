@@ -29,7 +29,7 @@ static struct sums {
         mid_turn, clock_steps, kills, disks_lost, leaves, joins, lease_changes, slow_reactors,
         slow_readers, isolated;
     uint64_t takeovers, contested, stale, deposed, unknown_ends, clock_ends, missed_ends,
-        reading_ended, from_snapshot, forks;
+        reading_ended, from_snapshot, trims, trimmed_past, forks;
     uint64_t accepted, refused_stale, vouched, relayed, asked_again, late_answers, loops, barriers,
         settled, waited_ms, lapsed, reopened, published;
     uint64_t log_entries_max, powers, healed, served, served_ms, served_max_ms;
@@ -90,7 +90,7 @@ struct engine {
     struct model model; /* by the log */
     struct model work;  /* the leader's: with what is not committed yet */
     uint64_t history, commits;
-    struct copy disk;
+    struct copy disk, older; /* the two newest snapshots */
     char name[16];
 
     int64_t rate_ppm, wall_offset_ms;
@@ -117,6 +117,8 @@ static struct world {
     unsigned engines_count;
     struct engine engines[ENGINES];
     uint64_t log_size, log_away_ms, log_visible_ms;
+    uint64_t log_begin; /* entries below it were removed */
+    bool trims;
     struct append appends[APPENDS_MAX];
     size_t pool_size;
     struct request requests[OPEN_MAX];
@@ -204,6 +206,7 @@ static void log_append(const char *bytes, size_t size, bool is_foreign)
 static const struct entry *log_entry(uint64_t offset)
 {
     struct log_entry *l = &world.log[offset];
+    if (offset < world.log_begin) fail("an entry is read that was removed");
     if (!l->is_parsed) {
         l->fault = entry_read(str_of(l->bytes, l->size), &world.key, world.hasher, &l->entry);
         l->is_parsed = true;

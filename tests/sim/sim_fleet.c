@@ -149,11 +149,23 @@ static void end_old_requests(void)
 
 static uint64_t for_a_while(void) { return world.now_ms + 50 + below(one_in(3) ? 10000 : 1000); }
 
+/* A copy of another engine that the log still follows. */
+static const struct copy *copy_of_another(const struct engine *e, uint64_t first)
+{
+    for (unsigned i = 0; i < world.engines_count; i++) {
+        const struct engine *other = &world.engines[(first + i) % world.engines_count];
+        if (other != e && is_usable(&other->disk)) return &other->disk;
+    }
+    return NULL;
+}
+
 static void kill_engine(struct engine *e, bool with_disk, uint64_t away_ms)
 {
     if (e->is_running) engine_stop(e);
+    /* When the log was shortened, the state is lost with the last copy. */
+    if (!with_disk && world.log_begin > 0 && copy_of_another(e, 0) == NULL) with_disk = true;
     if (!with_disk) {
-        e->disk.is_there = false;
+        e->disk.is_there = e->older.is_there = false;
         sums.disks_lost++;
     }
     e->start_ms = world.now_ms + away_ms;
@@ -292,10 +304,13 @@ static void leave_if_done(struct engine *e)
 static void start_if_due(struct engine *e)
 {
     if (world.now_ms < e->start_ms) return;
-    const struct copy *from = e->disk.is_there ? &e->disk : NULL;
+    const struct copy *from = is_usable(&e->disk) ? &e->disk : NULL;
     if (from == NULL) { /* a new machine: another engine's copy, if there is one */
-        const struct engine *other = &world.engines[below(world.engines_count)];
-        if (other->disk.is_there) from = &other->disk;
+        uint64_t first = below(world.engines_count);
+        const struct engine *other = &world.engines[first];
+        if (is_usable(&other->disk)) from = &other->disk;
+        if (from == NULL && world.log_begin > 0) from = copy_of_another(e, first);
+        if (from == NULL && world.log_begin > 0) fail("no copy is left for the log there is");
         sums.joins++;
     }
     engine_start(e, from);
@@ -377,6 +392,7 @@ static void be_wild(void)
     unsigned seldom = 400 << below(4);
     world.theme = below(24);
     uint64_t cut_ms = one_in(8) ? below(WILD_MS) : 0, foreign_ms = one_in(40) ? below(WILD_MS) : 0;
+    world.trims = seed_now % 3 == 0 && cut_ms == 0 && foreign_ms == 0;
     while (world.now_ms < WILD_MS) {
         step_world();
         if (one_in(5)) begin_request();
@@ -493,6 +509,8 @@ static const struct row {
     {"engine left", &sums.leaves},
     {"engine joined without a disk", &sums.joins},
     {"engine began with a copy", &sums.from_snapshot},
+    {"log shortened", &sums.trims},
+    {"log shortened past an engine that was away", &sums.trimmed_past},
     {"takeovers", &sums.takeovers},
     {"candidates that were second", &sums.contested},
     {"stale TERM and RECORDS", &sums.stale},
@@ -575,6 +593,7 @@ static const struct bug {
     {"relay_relayed", 1},
     {"late_heartbeat_taken", 1640},
     {"history_unchecked", 4665},
+    {"trimmed_past_snapshots", 1},
 };
 
 /* In a process of its own: it ends at the first failure. */

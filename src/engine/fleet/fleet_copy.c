@@ -95,7 +95,13 @@ static enum err find_addresses(struct fleet_member *m, struct statelog *log,
         heard_ns = world_monotonic_ns();
         next = message.offset + 1;
         statelog_note_next(log, next);
-        if (entry_read(message.bytes, &m->key, hasher, &e) != ENTRY_GOOD) continue;
+        enum entry_fault fault = entry_read(message.bytes, &m->key, hasher, &e);
+        if (fault == ENTRY_OTHER_PEPPER)
+            err =
+                fault_set(f, ERR_BAD_VALUE, "",
+                          "fleet: the engines of this fleet have another pepper: give all engines "
+                          "the same");
+        if (fault != ENTRY_GOOD) continue;
         if (e.kind == ENTRY_RECORDS || e.address.size == 0 || str_equal(e.address, own)) continue;
         note_address(ret, e.address);
     }

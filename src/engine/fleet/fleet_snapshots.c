@@ -201,6 +201,8 @@ static bool is_due(const struct fleet_snapshots *s)
     uint64_t now_ms = monotonic_ms();
     if (now_ms < s->rest_until_ms) return false;
     fleet_member_progress(s->member, &now);
+    /* One that it fetched may be older than the log by now, and without two the log stays. */
+    if (atomic_load(&s->member->kept) == 0 && now.entries > s->made.entries) return true;
     if (now.bytes - s->made.bytes >= c->snapshot_bytes) return true;
     if (now.entries - s->made.entries >= ENTRIES) return true;
     return now_ms >= s->due_ms && now.records > s->made.records;
