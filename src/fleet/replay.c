@@ -84,6 +84,8 @@ enum log_result log_replay_pass(struct log_replay *r, uint64_t offset)
     if (r->end != LOG_READS) return LOG_ENDED;
     if (offset != r->next) return log_replay_stop(r, LOG_END_OFFSET, offset);
     r->next++;
+    r->resumes = false;
+    r->newest = (struct sha256){{0}}; /* a copy that ends here begins by passing over it again */
     return left_out(r);
 }
 

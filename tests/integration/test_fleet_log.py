@@ -206,7 +206,7 @@ def test_starts_that_would_not_be_safe_are_refused(stack):
     assert f"was in the fleet {stack.name}" in why("--fleet", "other")
     assert "1 replicas, and needs 3" in why(without=["--fleet.single_broker"])
     pepper = stack.folder / "another-pepper"
-    pepper.write_bytes(os.urandom(32))
+    pepper.write_text(os.urandom(32).hex())
     pepper.chmod(0o600)
     assert "another pepper: give all engines the same" in why("--pepper_file", str(pepper), without=["--pepper_file"])
     clock = stack.folder / "clock"

@@ -102,8 +102,11 @@ static enum err take(struct making *k, const struct statelog_message *message, s
 {
     struct entry e;
     enum entry_fault fault = entry_read(message->bytes, &k->of->member->key, k->hasher, &e);
+    bool is_skipped =
+        fault != ENTRY_GOOD && skips_find(&k->of->member->skips, message->offset) != NULL;
     enum log_result result =
-        log_replay_step(&k->replay, fault == ENTRY_GOOD ? &e : NULL, message->offset);
+        is_skipped ? log_replay_pass(&k->replay, message->offset)
+                   : log_replay_step(&k->replay, fault == ENTRY_GOOD ? &e : NULL, message->offset);
     if (result == LOG_ENDED)
         return fault_set(f, ERR_CORRUPT, "",
                          "the fleet's log is not the one that this engine has read: the entry at "
