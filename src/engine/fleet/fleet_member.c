@@ -455,12 +455,16 @@ void fleet_member_progress(const struct fleet_member *m, struct member_progress 
 /* The leader gives up what every engine can begin without, and the trail has. */
 static void trim(struct fleet_member *m)
 {
-    if (!atomic_load(&m->leads)) return;
-    uint64_t until = peers_kept(&m->fleet.peers, world_boot_ms());
+    uint64_t now_ms = world_boot_ms(), rest_ms = m->engine->config.snapshot_ms;
+    /* not in the first while of a leader, and seldom: an engine may be reading from there */
+    if (!atomic_load(&m->leads)) m->trim_due_ms = now_ms + rest_ms;
+    if (now_ms < m->trim_due_ms) return;
+    uint64_t until = peers_kept(&m->fleet.peers, now_ms);
     uint64_t confirmed = fleet_trail_confirmed_offset(m->trail);
     if (confirmed < until) until = confirmed;
     if (until <= m->trimmed) return;
     m->trimmed = until;
+    m->trim_due_ms = now_ms + rest_ms;
     fleet_trail_forget(m->trail, until);
     statelog_trim(m->log, until);
 }

@@ -164,6 +164,12 @@ static enum err log_is_silent(const struct fleet_member *m, struct fault *f)
 {
     char trouble[STATELOG_REASON_TEXT];
     bool has_trouble = statelog_trouble(m->log, trouble);
+    uint64_t begin, end;
+    if (statelog_bounds(m->log, &begin, &end, f) == ERR_OK && begin > m->fleet.replay.next)
+        return fault_set(f, ERR_UPSTREAM_FAILED, "",
+                         "fleet: the leader has shortened Kafka's topic %s while this engine read "
+                         "it: start again",
+                         m->topic);
     return fault_set(f, ERR_UPSTREAM_FAILED, "", "fleet: Kafka's topic %s sends nothing: %s",
                      m->topic, has_trouble ? trouble : "its brokers do not answer");
 }

@@ -69,7 +69,7 @@ struct fleet_member {
     atomic_bool hands_over, raises;
     uint64_t hand_over_ms; /* since when; 0: not yet. The member's thread */
     struct member_progress progress;
-    uint64_t trimmed; /* the log below it was given up */
+    uint64_t trimmed, trim_due_ms; /* the log below it was given up; when the next is due */
 
     /* the view */
     _Atomic uint64_t kept; /* as in a heartbeat */
