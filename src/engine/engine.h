@@ -21,6 +21,7 @@
 #include "api/refused.h"
 #include "access/set_mac.h"
 #include "api/secure.h"
+#include "api/strangers.h"
 #include "config/config.h"
 #include "engine/control/bundle.h"
 #include "engine/runtime/commit.h"
@@ -28,7 +29,6 @@
 #include "engine/runtime/overload.h"
 #include "engine/runtime/owner.h"
 #include "engine/runtime/reactor_view.h"
-#include "engine/runtime/strangers.h"
 #include "engine/decision/digest.h"
 #include "engine/fleet/fleet_member.h"
 #include "engine/fleet/relaying.h"
@@ -237,6 +237,7 @@ extern const size_t engine_route_count;
 void route_handle(void *context, struct http_exchange *x);
 bool route_admit(void *context, struct http_exchange *x);
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f);
+void route_proceed(void *context, struct http_exchange *x); /* a request that may be handled now */
 void route_refuse_starting(struct engine_reactor *w,
                            struct http_exchange *x); /* no key is known yet */
 

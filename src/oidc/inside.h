@@ -90,6 +90,7 @@ struct bearers {
 
 void bearers_init(struct bearers *b);
 void bearers_fini(struct bearers *b);
+bool bearers_have(struct bearers *b, size_t provider, struct str token); /* oidc_has_bearer() */
 /* As oidc_verify_bearer(), but ERR_NOT_FOUND: no key has its kid. */
 enum err bearers_verify(struct bearers *b, struct provider *p, size_t provider, struct str token,
                         uint64_t now_ms, struct arena *arena, struct identity *ret,

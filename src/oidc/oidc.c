@@ -420,6 +420,11 @@ size_t oidc_provider_of(const struct oidc *o, struct str token)
     return found;
 }
 
+bool oidc_has_bearer(struct oidc *o, size_t provider, struct str token)
+{
+    return bearers_have(&o->bearers, provider, token);
+}
+
 enum err oidc_verify_bearer(struct oidc *o, size_t provider, struct str token, uint64_t now_ms,
                             struct arena *arena, struct identity *ret, bool *ret_may_change,
                             struct fault *f)

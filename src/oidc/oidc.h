@@ -97,6 +97,8 @@ enum err oidc_exchange_begin(struct oidc *o, struct oidc_exchange *e, struct fau
 /* The number of the provider whose issuer the token names, without any proof; oidc_count(): none, or
  * it is not a JWT. */
 size_t oidc_provider_of(const struct oidc *o, struct str token);
+/* Whether a token of the provider was verified before, perhaps by earlier documents. */
+bool oidc_has_bearer(struct oidc *o, size_t provider, struct str token);
 /* ERR_UNAUTHENTICATED, ERR_CREDENTIAL_EXPIRED, ERR_IDENTITY_REFUSED, ERR_PROVIDER_UNAVAILABLE;
  * ERR_BODY_TOO_LARGE: the arena is full. *ret_may_change: the key is unknown and a fetch is under way,
  * after which `changed` is called and the outcome may be another. */

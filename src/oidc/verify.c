@@ -47,6 +47,18 @@ void bearers_fini(struct bearers *b)
     pthread_mutex_destroy(&b->lock);
 }
 
+bool bearers_have(struct bearers *b, size_t provider, struct str token)
+{
+    const struct sha256 digest = sha256_once(token);
+    bool has = false;
+    pthread_mutex_lock(&b->lock);
+    for (size_t i = 0; i < LIMIT_OIDC_BEARERS && !has; i++)
+        has = b->list[i].fetch != 0 && b->list[i].provider == provider &&
+              memcmp(&b->list[i].digest, &digest, sizeof digest) == 0;
+    pthread_mutex_unlock(&b->lock);
+    return has;
+}
+
 /* A linear search of 32 bytes each: at most some microseconds. NULL: it is not known. */
 static const struct bearer *find(const struct bearers *b, size_t provider,
                                  const struct sha256 *digest, uint64_t fetch)

@@ -14,6 +14,7 @@ void auth_failed_note(void *context, const struct http_exchange *x, enum err err
 {
     struct platform *p = context;
     refused_note(&p->refused, x, p->keys, err);
+    strangers_note_false(&p->strangers, x);
 }
 
 void auth_failed_note_ended(struct platform *p, struct id key, const struct client_address *client,

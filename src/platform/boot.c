@@ -151,6 +151,15 @@ static void make_server(struct platform *p)
                                        .proxies = &p->proxies,
                                        .tls = p->tls};
     p->server = http_server_create(p->loop, &service, &limits);
+    const struct strangers_ports ports = {.api = &p->api,
+                                          .loop = p->loop,
+                                          .server = &p->server,
+                                          .waited = METRIC_PLATFORM_STRANGERS_WAITED,
+                                          .refused = METRIC_PLATFORM_STRANGERS_REFUSED,
+                                          .closed = METRIC_PLATFORM_STRANGERS_CLOSED,
+                                          .proceed = route_proceed,
+                                          .context = p};
+    strangers_init(&p->strangers, &ports);
     if (c->engine_url[0] != '\0')
         p->forward = forward_create(&p->api, p->loop, &p->server, c->engine_url, p->tls,
                                     limits.connections_max);
@@ -270,6 +279,7 @@ static void drain_tick(struct loop_timer *t)
 static void drain(struct platform *p)
 {
     p->draining = true;
+    p->strangers.draining = true;
     listeners_stop(&p->listeners);
     auth_failed_record(p);
     followers_stop(p);
@@ -320,6 +330,7 @@ void platform_destroy(struct platform *p)
     console_destroy(p->console);
     if (p->server != NULL) http_server_destroy(p->server);
     loop_timer_stop(p->loop, &p->tick);
+    strangers_fini(&p->strangers);
     wakeup_stop(&p->wake);
     loop_destroy(p->loop);
     tls_destroy(p->tls);

@@ -119,6 +119,7 @@ void job_finish(struct job *j)
         p->api.keys = p->keys;
         key_cache_clear(p->api.cache);
         api_set_meters(&p->api, p->meters);
+        strangers_new_keys(&p->strangers);
         j->keys = NULL;
     }
     if (j->lost_revision > 0) followers_forget(p, j->lost_revision);

@@ -66,6 +66,8 @@ static void put_checks(struct checks *c, struct platform *p)
     }
     char clock[CLOCK_TROUBLE_TEXT];
     checks_put(c, METRIC_PLATFORM_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
+    checks_put(c, METRIC_PLATFORM_CHECK_CREDENTIALS, "credentials",
+               !strangers_are_slowed(&p->strangers, loop_now_ms(p->loop)), STRANGERS_TEXT);
     if (p->consumer != NULL) {
         struct consumer_status consumer;
         consumer_status(p->consumer, &consumer);

@@ -19,6 +19,7 @@
 #include "api/api.h"
 #include "api/refused.h"
 #include "api/secure.h"
+#include "api/strangers.h"
 #include "base/list.h"
 #include "config/config.h"
 #include "http/listen.h"
@@ -72,6 +73,7 @@ struct platform {
     struct http_route *routes;
     size_t route_count;
     struct api api;
+    struct strangers strangers;
     struct meters *meters;             /* what keys and tenants with rates have used */
     _Atomic uint64_t quota_refused_ms; /* when a request was last refused for a quota */
     struct console *console;           /* NULL: it is switched off */
@@ -159,6 +161,7 @@ void anchors_put(struct buf *out, struct platform *p);
 void routes_make(struct platform *p);
 bool route_admit(void *context, struct http_exchange *x);
 void route_handle(void *context, struct http_exchange *x);
+void route_proceed(void *context, struct http_exchange *x); /* a request that may be handled now */
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f);
 
 /* ---- resources: one file each ---- */

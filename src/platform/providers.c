@@ -142,6 +142,14 @@ bool bearer_shown(struct platform *p, const struct http_exchange *x)
     return find_bearer(p, x, &token, &provider);
 }
 
+bool bearer_is_known(struct platform *p, const struct http_exchange *x)
+{
+    struct str token;
+    size_t provider;
+    return find_bearer(p, x, &token, &provider) &&
+           oidc_has_bearer(p->providers.oidc, provider, token);
+}
+
 static enum provider_step refuse_bearer(struct platform *p, const struct http_exchange *x,
                                         enum err err, struct fault *f)
 {

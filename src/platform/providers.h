@@ -48,6 +48,8 @@ void provider_exchange(struct job *j, struct http_exchange *x, struct oidc_excha
 
 /* Whether the request's credential is a token of one of our providers, verified or not. */
 bool bearer_shown(struct platform *p, const struct http_exchange *x);
+/* Whether the token that it shows was verified before. */
+bool bearer_is_known(struct platform *p, const struct http_exchange *x);
 /* For a request that shows one, in its handler: sets p->caller for a route with these roles, and
  * p->identity, which are valid until the handler returns. Errors of oidc_verify_bearer() and of
  * api_admit(). */

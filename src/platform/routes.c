@@ -380,16 +380,33 @@ static bool admit(struct platform *p, struct http_exchange *x)
         p, x, api_identify(&p->api, x, x->route->roles, world_now_ms(), &p->caller, &f), &f);
 }
 
+/* A credential that this platform would have to verify: a key's, or a provider's token. Sessions are looked
+ * up in the store, within the bounds of its queues. The engine verifies what is forwarded. */
+static bool shows_stranger(struct platform *p, const struct http_exchange *x)
+{
+    if (x->route->roles == 0 || browser_shows_cookie(x, p->config->public_url)) return false;
+    if (bearer_shown(p, x)) return !bearer_is_known(p, x);
+    struct api_asker ignored;
+    const enum api_sight sight = api_sight(&p->api, x, &ignored);
+    return sight == API_STRANGER || (sight == API_CLAIMED && x->notes->count > 0);
+}
+
 /* A body that is still being sent need not be read if the caller may not send it. A session is looked
  * up only when the body is there, and so is the key of a provider's token. */
 bool route_admit(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
+    uint64_t begun_ns;
     if (browser_shows_cookie(x, p->config->public_url) || bearer_shown(p, x)) return false;
-    return admit(context, x) && x->route->roles != 0;
+    const bool is_stranger = shows_stranger(p, x);
+    /* Without time for it, the credential is verified when the body is here. */
+    if (is_stranger && !strangers_may_verify(&p->strangers, x, &begun_ns)) return false;
+    const bool admits = admit(context, x);
+    if (is_stranger) strangers_verified(&p->strangers, begun_ns);
+    return admits && x->route->roles != 0;
 }
 
-void route_handle(void *context, struct http_exchange *x)
+void route_proceed(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
     struct fault f;
@@ -398,6 +415,15 @@ void route_handle(void *context, struct http_exchange *x)
         platform_failed(p, x, api_meter(&p->api, x, &p->caller, &f), &f))
         return;
     x->route->handle(context, x);
+}
+
+void route_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    if (shows_stranger(p, x))
+        strangers_handle(&p->strangers, x);
+    else
+        route_proceed(p, x);
 }
 
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f)

@@ -114,25 +114,40 @@ def guarded(fresh, tmp_path):
     return stack
 
 
-def counted(stack, name):
-    return stack.metrics(stack.engine)[f"writ_engine_strangers_{name}_total"]
+def counted(stack, name, program="engine"):
+    return stack.metrics(getattr(stack, program))[f"writ_{program}_strangers_{name}_total"]
 
 
-@pytest.mark.parametrize("over", ["tcp", "unix"])
+def policies(credential):
+    return f"GET /api/v1/policies HTTP/1.1\r\nHost: writ\r\nAuthorization: Bearer {credential}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("over", ["tcp", "unix", "platform"])
 def test_a_connection_with_false_credentials_waits_and_then_ends(guarded, over):
-    address = guarded.engine.address if over == "tcp" else guarded.path
-    waited, closed = counted(guarded, "waited"), counted(guarded, "closed")
+    """Its check of /healthz is not ok meanwhile."""
+    program = "platform" if over == "platform" else "engine"
+    address = guarded.path if over == "unix" else getattr(guarded, program).address
+    asks = policies if over == "platform" else lambda credential: request(credential, BODY)
+    false = "wk_" + "A" * 77 if over == "platform" else guarded.false
+    good = guarded.keys["admin" if over == "platform" else "agent"]
+    waited, closed = counted(guarded, "waited", program), counted(guarded, "closed", program)
+    with Wire(getattr(guarded, program).address) as wire:
+        assert wire.get("/healthz").json["checks"]["credentials"] == "ok"
     with Wire(address) as wire:
         for number in range(12):
             wire.open()
-            wire.send(request(guarded.false, BODY))
+            wire.send(asks(false))
             reply = wire.read_reply()
             assert reply.status == 401, reply
             assert (reply.header("Connection") == "close") == (number == 11), (number, reply)
         assert wire.socket.recv(1) == b""
-    assert counted(guarded, "waited") >= waited + 7 and counted(guarded, "closed") == closed + 1
-    with Wire(address, guarded.keys["agent"]) as wire:
-        assert wire.post(AGENT, BODY).status == 200
+    with Wire(getattr(guarded, program).address) as wire:
+        assert "slowed" in wire.get("/healthz").json["checks"]["credentials"]
+    assert counted(guarded, "waited", program) >= waited + 7 and counted(guarded, "closed", program) == closed + 1
+    with Wire(address) as wire:
+        wire.open()
+        wire.send(asks(good))
+        assert wire.read_reply().status == 200
 
 
 def test_a_slowed_request_that_cannot_wait_is_refused(guarded):

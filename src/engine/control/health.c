@@ -61,6 +61,14 @@ static bool fleet_has_worry(const struct engine *e, char to[FLEET_CHECK_TEXT])
     return text.size > 0;
 }
 
+static bool slows_credentials(const struct engine_reactor *w)
+{
+    for (unsigned i = 0; i < w->engine->reactor_count; i++)
+        if (strangers_are_slowed(&w->engine->reactors[i].strangers, loop_now_ms(w->loop)))
+            return true;
+    return false;
+}
+
 static void put_checks(struct checks *c, struct engine_reactor *w)
 {
     struct engine *e = w->engine;
@@ -75,6 +83,8 @@ static void put_checks(struct checks *c, struct engine_reactor *w)
                facts->revision != 0 && facts->tenants_unloadable == 0, policies);
     char clock[CLOCK_TROUBLE_TEXT];
     checks_put(c, METRIC_ENGINE_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
+    checks_put(c, METRIC_ENGINE_CHECK_CREDENTIALS, "credentials", !slows_credentials(w),
+               STRANGERS_TEXT);
     checks_put(c, METRIC_ENGINE_CHECK_DISK, "disk",
                !tight && !is_tight(totals.free_files, totals.total_files),
                tight ? "the journal's file system is more than 80 % full"

@@ -348,9 +348,9 @@ bool route_admit(void *context, struct http_exchange *x)
     struct api_asker asker;
     const bool is_stranger = api_sight(&w->api, x, &asker) == API_STRANGER;
     /* Without time for it, the credential is verified when the body is here. */
-    if (is_stranger && !strangers_may_verify(w, x, &begun_ns)) return false;
+    if (is_stranger && !strangers_may_verify(&w->strangers, x, &begun_ns)) return false;
     enum err err = api_identify(&w->api, x, roles, now_ms, &caller, &f);
-    if (is_stranger) strangers_verified(w, begun_ns);
+    if (is_stranger) strangers_verified(&w->strangers, begun_ns);
     if (err == ERR_OK) return true;
     refuse(w, x, &f);
     return false;
@@ -415,8 +415,9 @@ static void handle(struct engine_reactor *w, struct http_exchange *x)
     api_spend(&w->api.metered, RATE_CPU, world_monotonic_ns() - begun_ns);
 }
 
-static void proceed(struct engine_reactor *w, struct http_exchange *x)
+void route_proceed(void *context, struct http_exchange *x)
 {
+    struct engine_reactor *w = context;
     struct fault f;
     if (w->relaying.member != NULL && !serves_here(w, x)) return;
     if (api_accept_assertion(&w->api, x, w->engine->assertions, world_now_ms(), &f))
@@ -439,9 +440,9 @@ static void judge_and_handle(struct engine_reactor *w, struct http_exchange *x,
         !overload_admits(&w->overload, loop_woken_ns(w->loop), begun_ns, &who))
         refuse_for_load(w, x);
     else if (is_stranger)
-        strangers_handle(w, x, proceed);
+        strangers_handle(&w->strangers, x);
     else
-        proceed(w, x);
+        route_proceed(w, x);
     overload_note(&w->overload, &who, world_monotonic_ns() - begun_ns);
 }
 
@@ -488,9 +489,9 @@ void route_handle(void *context, struct http_exchange *x)
     if (overload_is_near(&w->overload))
         judge_and_handle(w, x, &asker, is_stranger);
     else if (is_stranger)
-        strangers_handle(w, x, proceed);
+        strangers_handle(&w->strangers, x);
     else
-        proceed(w, x);
+        route_proceed(w, x);
 }
 
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f)

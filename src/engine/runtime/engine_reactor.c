@@ -100,7 +100,7 @@ static size_t held_bytes_each(unsigned reactors)
 static void credential_refused(void *context, const struct http_exchange *x, enum err err)
 {
     auth_failed_note(context, x, err);
-    strangers_note_false(context, x);
+    strangers_note_false(&((struct engine_reactor *)context)->strangers, x);
 }
 
 static void token_refused(void *context, const struct http_exchange *x,
@@ -108,7 +108,8 @@ static void token_refused(void *context, const struct http_exchange *x,
 {
     token_rejected_note(context, x, t, err);
     /* A revoked token was verified once, and costs nothing more: its agent may ask again. */
-    if (err != ERR_CREDENTIAL_REVOKED) strangers_note_false(context, x);
+    if (err != ERR_CREDENTIAL_REVOKED)
+        strangers_note_false(&((struct engine_reactor *)context)->strangers, x);
 }
 
 static void engine_reactor_enter(void *context, struct loop *loop)
@@ -172,7 +173,15 @@ static void engine_reactor_enter(void *context, struct loop *loop)
     relaying_begin(w);
     w->disk.seen_ms = loop_now_ms(loop);
     overload_init(&w->overload, c->overload_delay_ms, world_monotonic_ns());
-    strangers_init(&w->strangers);
+    const struct strangers_ports ports = {.api = &w->api,
+                                          .loop = loop,
+                                          .server = &w->server,
+                                          .waited = METRIC_STRANGERS_WAITED,
+                                          .refused = METRIC_REFUSED_STRANGERS,
+                                          .closed = METRIC_STRANGERS_CLOSED,
+                                          .proceed = route_proceed,
+                                          .context = w};
+    strangers_init(&w->strangers, &ports);
     loop_timer_start(loop, &w->tick, TICK_MS, tick);
 }
 
@@ -190,7 +199,7 @@ static void engine_reactor_leave(void *context)
     journal_seal(w->commit.producer);
     loop_timer_stop(w->loop, &w->tick);
     loop_timer_stop(w->loop, &w->outbox);
-    strangers_fini(&w->strangers, w->loop);
+    strangers_fini(&w->strangers);
     forward_destroy(w->forward);
     relaying_end(w);
     http_server_destroy(w->server);
@@ -255,6 +264,7 @@ static void engine_reactor_told(void *context, const struct reactor_message *m)
     }
     http_server_drain(w->server); /* before the waits are answered: their connections close then */
     operations_drain(w);
+    w->strangers.draining = true;
     if (w->forward != NULL) forward_drain(w->forward);
     if (w->relaying.to_leader != NULL) forward_drain(w->relaying.to_leader);
 }
@@ -370,7 +380,6 @@ static void engine_reactor_end(void *context)
     }
     more = takeover_turn(w) || more;
     flush_mail(w);
-    strangers_turn(w);
     bool has_room = engine_reactor_has_room(w);
     watch_disk(w, has_room, durable);
     const bool is_held = !has_room && !engine_stands_still(w->engine);

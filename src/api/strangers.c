@@ -1,10 +1,11 @@
-#include "engine/runtime/strangers.h"
+#include "api/strangers.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/list.h"
 #include "base/world.h"
-#include "engine/engine.h"
 
 enum {
     WAYS = 4, /* addresses of a set */
@@ -13,15 +14,16 @@ enum {
     FIRST_DELAY_MS = 20,
     DOUBLINGS_MAX = 7, /* 20 ms to LIMIT_FALSE_DELAY_SECONDS */
     PAUSE_MS = 2,      /* until parked requests are looked at again */
-    AROUND_NS = 8000,  /* reading a request and sending its answer, beside the handler */
+    SLOWED_SHOWN_MS = 10000,
+    AROUND_NS = 8000, /* reading a request and sending its answer, beside the handler */
     MOST_LEFT_NS = 2000000,
     USUAL_NS = 100000, /* of a request, to choose how many a turn takes */
 };
 _Static_assert((SETS & (SETS - 1)) == 0, "a mask chooses the set");
 
-void strangers_init(struct strangers *s)
+void strangers_init(struct strangers *s, const struct strangers_ports *ports)
 {
-    *s = (struct strangers){.left_ns = {MOST_LEFT_NS, MOST_LEFT_NS}};
+    *s = (struct strangers){.ports = *ports, .left_ns = {MOST_LEFT_NS, MOST_LEFT_NS}};
     s->parked = calloc(LIMIT_STRANGERS, sizeof *s->parked);
     s->addresses = calloc(LIMIT_STRANGER_ADDRESSES, sizeof *s->addresses);
     check(s->parked != NULL && s->addresses != NULL);
@@ -29,9 +31,10 @@ void strangers_init(struct strangers *s)
     s->filled_ns = world_monotonic_ns();
 }
 
-void strangers_fini(struct strangers *s, struct loop *l)
+void strangers_fini(struct strangers *s)
 {
-    loop_timer_stop(l, &s->timer);
+    if (s->ports.loop == NULL) return;
+    loop_timer_stop(s->ports.loop, &s->timer);
     free(s->parked);
     free(s->addresses);
     s->parked = NULL;
@@ -103,10 +106,20 @@ static uint64_t delay_ms(uint32_t count, uint32_t free_ones)
     return (uint64_t)FIRST_DELAY_MS << doublings;
 }
 
-void strangers_note_false(struct engine_reactor *w, const struct http_exchange *x)
+static void note_slowed(struct strangers *s, uint64_t now_ms)
 {
-    struct strangers *s = &w->strangers;
-    uint64_t now_ms = loop_now_ms(w->loop);
+    atomic_store_explicit(&s->slowed_ms, now_ms, memory_order_relaxed);
+}
+
+bool strangers_are_slowed(const struct strangers *s, uint64_t now_ms)
+{
+    uint64_t at_ms = atomic_load_explicit(&s->slowed_ms, memory_order_relaxed);
+    return at_ms != 0 && now_ms < at_ms + SLOWED_SHOWN_MS;
+}
+
+void strangers_note_false(struct strangers *s, const struct http_exchange *x)
+{
+    uint64_t now_ms = loop_now_ms(s->ports.loop);
     s->shown_false = true;
     if (x->kept != NULL) *x->kept = (struct http_kept){0};
     if (has_address(x)) {
@@ -115,14 +128,16 @@ void strangers_note_false(struct engine_reactor *w, const struct http_exchange *
         a->count = count_now(a, now_ms) + 1;
         a->seen_ms = now_ms;
         a->until_ms = now_ms + delay_ms(a->count, LIMIT_FALSE_FREE_OF_ADDRESS);
+        if (a->until_ms > now_ms) note_slowed(s, now_ms);
     }
     if (http_is_forwarded(x)) return;
     struct http_notes *n = x->notes;
     n->count++;
     n->until_ms = now_ms + delay_ms(n->count, LIMIT_FALSE_FREE);
+    if (n->until_ms > now_ms) note_slowed(s, now_ms);
     if (n->count < LIMIT_FALSE_OF_CONNECTION) return;
     http_end(x);
-    metric_add(w->sheet, METRIC_STRANGERS_CLOSED, 1);
+    metric_add(s->ports.api->sheet, s->ports.closed, 1);
 }
 
 /* When this request's source may show its next credential; 0: it has shown no false one. */
@@ -162,84 +177,17 @@ static void spend(struct strangers *s, enum stranger_kind kind, uint64_t begun_n
     s->left_ns[kind] -= (int64_t)(world_monotonic_ns() - begun_ns) + AROUND_NS;
 }
 
-/* ---- requests ---- */
-
-static enum stranger_kind kind_of(const struct http_exchange *x)
-{
-    return x->route->roles == 0 ? STRANGER_PUBLIC : STRANGER_UNKNOWN;
-}
-
-static void look_due(struct loop_timer *t) { (void)t; } /* the end of this turn looks */
-
-static void park(struct engine_reactor *w, struct http_exchange *x, uint64_t until_ms)
-{
-    struct strangers *s = &w->strangers;
-    size_t most = until_ms != 0 ? SLOWED_MAX : LIMIT_STRANGERS;
-    if (s->count >= most || !http_may_park(x)) {
-        struct fault f;
-        (void)fault_set(&f, ERR_OVERLOADED, "",
-                        "too many requests with unknown credentials wait to be verified; try again "
-                        "later");
-        metric_add(w->sheet, METRIC_REFUSED_STRANGERS, 1);
-        api_refuse(&w->api, x, &f, (struct str){0});
-        return;
-    }
-    if (s->count == 0) loop_timer_start(w->loop, &s->timer, PAUSE_MS, look_due);
-    s->parked[s->count++] = (struct stranger){
-        .due_ms = until_ms, .kind = kind_of(x), .is_slowed = until_ms != 0, .token = http_park(x)};
-    metric_add(w->sheet, METRIC_STRANGERS_WAITED, 1);
-}
-
-void strangers_handle(struct engine_reactor *w, struct http_exchange *x,
-                      void (*proceed)(struct engine_reactor *w, struct http_exchange *x))
-{
-    struct strangers *s = &w->strangers;
-    const enum stranger_kind kind = kind_of(x);
-    struct http_notes *notes = x->notes;
-    if (!x->is_resumed && !w->draining) {
-        uint64_t now_ms = loop_now_ms(w->loop);
-        uint64_t until_ms = kind == STRANGER_UNKNOWN ? slowed_until(s, x, now_ms) : 0;
-        if (until_ms > now_ms || !has_time(s, kind)) {
-            park(w, x, until_ms);
-            return;
-        }
-    }
-    uint64_t begun_ns = world_monotonic_ns();
-    s->shown_false = false;
-    proceed(w, x);
-    if (kind == STRANGER_PUBLIC || s->shown_false)
-        spend(s, kind, begun_ns);
-    else
-        notes->until_ms = notes->count = 0;
-}
-
-bool strangers_may_verify(struct engine_reactor *w, const struct http_exchange *x,
-                          uint64_t *ret_begun_ns)
-{
-    struct strangers *s = &w->strangers;
-    *ret_begun_ns = world_monotonic_ns();
-    s->shown_false = false;
-    uint64_t now_ms = loop_now_ms(w->loop);
-    return slowed_until(s, x, now_ms) <= now_ms && has_time(s, STRANGER_UNKNOWN);
-}
-
-void strangers_verified(struct engine_reactor *w, uint64_t begun_ns)
-{
-    if (w->strangers.shown_false) spend(&w->strangers, STRANGER_UNKNOWN, begun_ns);
-}
-
 /* ---- turns ---- */
 
-static void resume(struct engine_reactor *w, bool slowed, unsigned room[STRANGER_KINDS])
+static void resume(struct strangers *s, bool slowed, unsigned room[STRANGER_KINDS])
 {
-    struct strangers *s = &w->strangers;
-    uint64_t now_ms = loop_now_ms(w->loop);
+    uint64_t now_ms = loop_now_ms(s->ports.loop);
     size_t left = 0;
     for (size_t i = 0; i < s->count; i++) {
         const struct stranger *p = &s->parked[i];
         if (p->is_slowed == slowed && p->due_ms <= now_ms && room[p->kind] > 0) {
             room[p->kind]--;
-            http_unpark(w->server, p->token);
+            http_unpark(*s->ports.server, p->token);
         } else {
             s->parked[left++] = *p;
         }
@@ -247,18 +195,78 @@ static void resume(struct engine_reactor *w, bool slowed, unsigned room[STRANGER
     s->count = left;
 }
 
-void strangers_turn(struct engine_reactor *w)
+static void look_due(struct loop_timer *t)
 {
-    struct strangers *s = &w->strangers;
+    struct strangers *s = link_owner(t, struct strangers, timer);
     unsigned room[STRANGER_KINDS];
     if (s->count == 0) return;
     for (int kind = 0; kind < STRANGER_KINDS; kind++) {
         bool any = has_time(s, (enum stranger_kind)kind);
         int64_t fits = any ? s->left_ns[kind] / USUAL_NS + 1 : 0;
         room[kind] = (unsigned)(fits < LIMIT_STRANGERS_PER_TURN ? fits : LIMIT_STRANGERS_PER_TURN);
-        if (w->draining) room[kind] = LIMIT_STRANGERS;
+        if (s->draining) room[kind] = LIMIT_STRANGERS;
     }
-    resume(w, false, room);
-    resume(w, true, room);
-    if (s->count > 0) loop_timer_start(w->loop, &s->timer, PAUSE_MS, look_due);
+    resume(s, false, room);
+    resume(s, true, room);
+    if (s->count > 0) loop_timer_start(s->ports.loop, &s->timer, PAUSE_MS, look_due);
+}
+
+/* ---- requests ---- */
+
+static enum stranger_kind kind_of(const struct http_exchange *x)
+{
+    return x->route->roles == 0 ? STRANGER_PUBLIC : STRANGER_UNKNOWN;
+}
+
+static void park(struct strangers *s, struct http_exchange *x, uint64_t until_ms)
+{
+    size_t most = until_ms != 0 ? SLOWED_MAX : LIMIT_STRANGERS;
+    if (s->count >= most || !http_may_park(x)) {
+        struct fault f;
+        (void)fault_set(&f, ERR_OVERLOADED, "",
+                        "too many requests with unknown credentials wait to be verified; try again "
+                        "later");
+        metric_add(s->ports.api->sheet, s->ports.refused, 1);
+        api_refuse(s->ports.api, x, &f, (struct str){0});
+        return;
+    }
+    if (s->count == 0) loop_timer_start(s->ports.loop, &s->timer, PAUSE_MS, look_due);
+    s->parked[s->count++] = (struct stranger){
+        .due_ms = until_ms, .kind = kind_of(x), .is_slowed = until_ms != 0, .token = http_park(x)};
+    metric_add(s->ports.api->sheet, s->ports.waited, 1);
+}
+
+void strangers_handle(struct strangers *s, struct http_exchange *x)
+{
+    const enum stranger_kind kind = kind_of(x);
+    struct http_notes *notes = x->notes;
+    if (!x->is_resumed && !s->draining) {
+        uint64_t now_ms = loop_now_ms(s->ports.loop);
+        uint64_t until_ms = kind == STRANGER_UNKNOWN ? slowed_until(s, x, now_ms) : 0;
+        if (until_ms > now_ms || !has_time(s, kind)) {
+            park(s, x, until_ms);
+            return;
+        }
+    }
+    uint64_t begun_ns = world_monotonic_ns();
+    s->shown_false = false;
+    s->ports.proceed(s->ports.context, x);
+    if (kind == STRANGER_PUBLIC || s->shown_false)
+        spend(s, kind, begun_ns);
+    else
+        notes->until_ms = notes->count = 0;
+}
+
+bool strangers_may_verify(struct strangers *s, const struct http_exchange *x,
+                          uint64_t *ret_begun_ns)
+{
+    *ret_begun_ns = world_monotonic_ns();
+    s->shown_false = false;
+    uint64_t now_ms = loop_now_ms(s->ports.loop);
+    return slowed_until(s, x, now_ms) <= now_ms && has_time(s, STRANGER_UNKNOWN);
+}
+
+void strangers_verified(struct strangers *s, uint64_t begun_ns)
+{
+    if (s->shown_false) spend(s, STRANGER_UNKNOWN, begun_ns);
 }
