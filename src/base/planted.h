@@ -22,6 +22,7 @@
  * tests/sim)
  *
  *   newer_format         no bug: the program reads and writes one more format of a fleet's log
+ *   small_store          no bug: a store takes 1/6250 of its most keys and documents
  *   small_tables         no bug: the tables of a shard have 32 places, so that tests can fill them
  *
  * and those of a fleet, which tests/sim/sim_fleet.c lists and finds. */

@@ -116,11 +116,11 @@ static enum err check_room(struct store *s, struct str tenant, struct fault *f)
     statement_reset(q);
     if (err != ERR_OK) return store_fault(s, err, f);
     for (int i = 0; i < 4; i++)
-        if (have[i] > bounds[i].most)
+        if (have[i] > store_most(bounds[i].most))
             return fault_set(f, ERR_OUT_OF_RANGE, "",
                              "%s may have %llu %s, with those that ended within %d days",
-                             bounds[i].of, (unsigned long long)bounds[i].most, bounds[i].what,
-                             LIMIT_ENDED_KEY_DAYS);
+                             bounds[i].of, (unsigned long long)store_most(bounds[i].most),
+                             bounds[i].what, LIMIT_ENDED_KEY_DAYS);
     return ERR_OK;
 }
 

@@ -475,15 +475,15 @@ static enum err check_bundle(struct changing *c)
 {
     uint64_t bytes = 0;
     enum err err = active_bytes(c, c->change->tenant, &bytes);
-    if (err == ERR_OK && bytes > LIMIT_POLICY_BYTES_PER_TENANT)
+    if (err == ERR_OK && bytes > store_most(LIMIT_POLICY_BYTES_PER_TENANT))
         return fault_set(c->fault, ERR_OUT_OF_RANGE, "",
-                         "the policies in force of a tenant may have %d bytes together",
-                         LIMIT_POLICY_BYTES_PER_TENANT);
+                         "the policies in force of a tenant may have %llu bytes together",
+                         (unsigned long long)store_most(LIMIT_POLICY_BYTES_PER_TENANT));
     if (err == ERR_OK) err = active_bytes(c, (struct str){0}, &bytes);
-    if (err != ERR_OK || bytes <= LIMIT_POLICY_BYTES) return err;
+    if (err != ERR_OK || bytes <= store_most(LIMIT_POLICY_BYTES)) return err;
     return fault_set(c->fault, ERR_OUT_OF_RANGE, "",
-                     "the policies in force of all tenants may have %d bytes together",
-                     LIMIT_POLICY_BYTES);
+                     "the policies in force of all tenants may have %llu bytes together",
+                     (unsigned long long)store_most(LIMIT_POLICY_BYTES));
 }
 
 /* Switching a policy off changes permissions as much as deleting it, so its event records it. */

@@ -158,6 +158,26 @@ static void another_format_is_named(void **state)
     assert_false(assertion_shown(STR("wak.")));
 }
 
+static void a_minute_has_room_for_so_many(void **state)
+{
+    (void)state;
+    struct assertions *all = assertions_create();
+    struct assertion a = by_key();
+    static struct chance chance;
+    const uint64_t now_ms = a.made_at;
+    enum err err = ERR_OK;
+    unsigned count = 0;
+    for (; err == ERR_OK && count <= LIMIT_ASSERTIONS; count++) {
+        a.id = id_make(now_ms, &chance);
+        err = assertions_accept(all, &a, now_ms, &fault);
+    }
+    assert_int_equal(err, ERR_OVERLOADED);
+    assert_true(count > LIMIT_ASSERTIONS / 2);
+    a.made_at = now_ms + 10 * 60000;
+    assert_int_equal(assertions_accept(all, &a, a.made_at, &fault), ERR_OK);
+    assertions_destroy(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +187,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(claims_have_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_format_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_minute_has_room_for_so_many, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
