@@ -592,7 +592,6 @@ static const struct bug {
     {"left_before_last", 810},
     {"relay_relayed", 1},
     {"late_heartbeat_taken", 1640},
-    {"history_unchecked", 4665},
     {"trimmed_past_snapshots", 1},
 };
 
