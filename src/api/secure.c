@@ -6,8 +6,8 @@ static struct str address_of(const char *option)
     return str_equal(address, STR(LISTEN_NONE)) ? STR("") : address;
 }
 
-/* Of several, one is enough. */
-static bool is_https(const char *urls) { return strstr(urls, "https://") != NULL; }
+/* Of several, one is enough. NULL: there is none. */
+static bool is_https(const char *urls) { return urls != NULL && strstr(urls, "https://") != NULL; }
 
 enum err api_tls_create(const struct config *c, struct tls **ret, struct fault *f)
 {

@@ -163,13 +163,13 @@ def test_a_newer_platforms_bundle_on_the_disk_is_not_served(fresh):
     copy = stack.engine_data / "engine" / "bundle.json"
     text = copy.read_bytes()[:-66].rpartition(b',"mac":"')[0]
     assert text.count(b',"format":1,') == 1
-    later = canonical.sealed_bundle((stack.data / "pepper").read_text(), text.replace(b'"format":1', b'"format":2', 1))
+    later = canonical.sealed_bundle((stack.data / "pepper").read_text(), text.replace(b'"format":1', b'"format":3', 1))
     copy.write_bytes(later + b"\n" + hashlib.sha256(later).hexdigest().encode() + b"\n")
     stack.engine.start(ready=False)
     harness.eventually(stack.engine.is_listening, "it listens")
     with stack.at_engine() as wire:
         assert wire.post(AGENT, {"action": "get_x"}).status == 503
-    assert "the bundle has format 2, and this engine reads 1: a newer platform made it" in stack.engine.tail()
+    assert "the bundle has format 3, and this engine reads 2: a newer platform made it" in stack.engine.tail()
     stack.platform.start()
     stack.engine.wait_ready()
     decide(stack, "again")
