@@ -3,6 +3,7 @@
 import http.cookiejar
 import json
 import pathlib
+import select
 import subprocess
 import urllib.error
 import urllib.parse
@@ -12,6 +13,7 @@ import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 SECRET = "writ-secret-of-32-characters-0001"
+START_SECONDS = 60
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -37,12 +39,20 @@ class Provider:
     def start(self):
         config = json.loads(self.config.read_text()) | ({"port": self.port} if self.port else {})
         self.config.write_text(json.dumps(config))
-        self.process = subprocess.Popen(["node", TOP / "tests/e2e/oidc_provider.mjs", self.config],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
+        # Node 20 was seen to wait for itself before it had read the script: then it is started once more.
+        line = self.first_line() or self.first_line()
         assert line, "oidc_provider.mjs has not started"
         self.issuer = json.loads(line)["issuer"]
         self.port = int(self.issuer.rsplit(":", 1)[1])
+
+    def first_line(self):
+        self.process = subprocess.Popen(["node", TOP / "tests/e2e/oidc_provider.mjs", self.config],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if select.select([self.process.stdout], [], [], START_SECONDS)[0]:
+            return self.process.stdout.readline()
+        self.stop()
+        print(f"oidc_provider.mjs printed nothing within {START_SECONDS} s")
+        return ""
 
     def stop(self):
         self.process.kill()
