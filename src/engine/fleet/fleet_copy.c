@@ -19,6 +19,7 @@ enum {
     ADDRESSES_MAX = 16,
     TAIL_ENTRIES = 2000, /* some minutes of a fleet's heartbeats */
     SILENT_MS = 30000,
+    SIGN_MS = 5000, /* ten heartbeats */
     LOOK_MS = 200,
     CALL_MS = 30000,
     PIECE_REPLY_BYTES = FLEET_PIECE_BYTES / 3 * 4 + 4096,
@@ -69,29 +70,44 @@ static void note_address(struct addresses *a, struct str address)
     snprintf(a->list[a->count - 1], sizeof a->list[0], "%.*s", STR_FORMAT(address));
 }
 
+/* The tail of the log as it is now: [*ret_next, *ret_end). */
+static enum err read_tail(struct statelog *log, uint64_t *ret_next, uint64_t *ret_end,
+                          struct fault *f)
+{
+    uint64_t begin;
+    enum err err = statelog_bounds(log, &begin, ret_end, f);
+    if (err != ERR_OK) return err;
+    *ret_next = *ret_end > begin + TAIL_ENTRIES ? *ret_end - TAIL_ENTRIES : begin;
+    return statelog_read_again(log, *ret_next, f);
+}
+
+/* The tail of a log that was just shortened may have no sign of an engine: the next one comes with a
+ * heartbeat. */
 static enum err find_addresses(struct fleet_member *m, struct statelog *log,
                                const _Atomic bool *given_up, struct addresses *ret, struct fault *f)
 {
-    uint64_t begin, end, heard_ns = world_monotonic_ns();
+    uint64_t next, end, begun_ns = world_monotonic_ns(), heard_ns = begun_ns;
     struct hasher *hasher = hasher_create();
     const struct str own = str_from(m->engine->config.fleet_advertise);
-    enum err err = statelog_bounds(log, &begin, &end, f);
-    uint64_t next = end > begin + TAIL_ENTRIES ? end - TAIL_ENTRIES : begin;
-    if (err == ERR_OK) err = statelog_read_again(log, next, f);
-    while (err == ERR_OK && next < end) {
+    enum err err = read_tail(log, &next, &end, f);
+    while (err == ERR_OK && (next < end || (ret->count == 0 && world_monotonic_ns() - begun_ns <
+                                                                   (uint64_t)SIGN_MS * 1000000))) {
         struct statelog_message message;
         struct entry e;
         enum statelog_read found = statelog_next(log, &message);
         if (given_up != NULL && atomic_load(given_up))
             err = fault_set(f, ERR_CLOSED, "", "given up");
         if (found == STATELOG_NOTHING) {
-            if (world_monotonic_ns() - heard_ns > (uint64_t)SILENT_MS * 1000000)
+            if (next < end && world_monotonic_ns() - heard_ns > (uint64_t)SILENT_MS * 1000000)
                 err = fault_set(f, ERR_UPSTREAM_FAILED, "", "fleet: Kafka's topic %s sends nothing",
                                 m->topic);
             statelog_wait(log, LOOK_MS);
             continue;
         }
-        if (found == STATELOG_GONE) break;
+        if (found == STATELOG_GONE) { /* the log was shortened meanwhile */
+            err = read_tail(log, &next, &end, f);
+            continue;
+        }
         heard_ns = world_monotonic_ns();
         next = message.offset + 1;
         statelog_note_next(log, next);
