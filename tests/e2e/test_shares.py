@@ -111,3 +111,20 @@ def test_a_restart_changes_no_share(own):
     for table in TABLES:
         refused(take(own, table, f"{table} first", most=1)[1], "quota_tenant", table, PLACES // 2)
         refused(take(own, table, "other first", most=1)[1], "quota_key", table, PLACES // 4)
+
+
+def test_a_full_table_of_shadow_counts_shows_requests_as_let_through(own):
+    own.policy("base", "rules: [{id: give, agents: ['*'], actions: [give], decision: allow}]", tenant="shadow", wait=False)
+    own.policy("next", "mode: shadow\nrules: [{id: few, agents: ['*'], actions: [give], decision: allow, "
+               "limit: {per: resource, window: 1h, count: 1}}]", tenant="shadow")
+    key = own.key("shade", ["agent"], tenant="shadow", actors=["*"])
+
+    def twice(number):
+        body = {"action": "give", "actor": "bot", "resource": {"type": "account", "id": f"s{number}"}}
+        replies = [wire.post(AGENT, body) for _ in range(2)]
+        assert all(reply.status == 200 and reply.json["decision"] == "allow" for reply in replies), replies
+        return [reply.json.get("would_have") for reply in replies]
+    with own.at_engine(key) as wire:
+        shown = [twice(number) for number in range(PLACES + 1)]
+    denied = {"decision": "deny", "rule": "limit:few", "policy_name": "next"}
+    assert shown == [[None, denied]] * PLACES + [[None, None]]

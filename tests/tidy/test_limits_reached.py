@@ -156,23 +156,29 @@ REACHED = {
     "bytes of an answer's texts": NONSENSE,
     "age of confirmed journal segments": "unit/journal/test_scribe.c::a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_itself",
     "use of the journal's file system": "unit/journal/test_scribe.c::ninety_five_percent_used_is_full_for_ordinary_records",
+    "percent of a reactor's time for false credentials":
+        "unit/api/test_strangers.c::each_kind_has_its_share_of_the_time",
+    "percent of a reactor's time for requests that need no credential":
+        "unit/api/test_strangers.c::each_kind_has_its_share_of_the_time",
+    "such waiting requests that one turn handles, of each of the two kinds":
+        "unit/api/test_strangers.c::a_turn_handles_so_many_that_wait",
+    "requests without a known credential that wait, on one reactor; three quarters of them from sources of false ones":
+        "unit/api/test_strangers.c::so_many_wait_and_three_quarters_of_them_for_false_ones",
+    "this delay of one request":
+        "unit/api/test_strangers.c::the_delay_does_not_become_longer_than_the_longest",
+    "addresses with false credentials that one reactor remembers":
+        "unit/api/test_strangers.c::so_many_addresses_are_remembered",
+    "counters of shadow documents of one engine":
+        "e2e/test_shares.py::test_a_full_table_of_shadow_counts_shows_requests_as_let_through",
+    "bearer tokens that are kept as verified": "unit/oidc/test_verify.c::so_many_bearer_tokens_are_kept",
+    "messages that wait on one channel of notifications": "unit/notify/test_notice_store.c::so_many_messages_wait_on_a_channel",
+    "time that a message is tried": "unit/notify/test_notice_store.c::a_message_is_tried_for_so_long",
+    "open reviews whose channels get a message about their end": "unit/notify/test_notice_store.c::so_many_reviews_are_followed_up",
 }
 
-LONG, LARGE, INNER = "takes hours", "takes gigabytes, or minutes of requests", "no client sees its value"
 UNREACHED = {  # and why
-    "percent of a reactor's time for false credentials": INNER,
-    "percent of a reactor's time for requests that need no credential": INNER,
-    "such waiting requests that one turn handles, of each of the two kinds": INNER,
-    "requests without a known credential that wait, on one reactor; three quarters of them from sources of false ones": LARGE,
-    "this delay of one request": "takes a dozen requests that wait for seconds",
-    "addresses with false credentials that one reactor remembers": INNER,
-    "time between two fetches of a provider's keys": LONG,
-    "codes of sign-ins that are exchanged at a time": LARGE,
-    "bearer tokens that are kept as verified": INNER,
-    "messages that wait on one channel of notifications": LARGE,
-    "time that a message is tried": LONG,
-    "open reviews whose channels get a message about their end": LARGE,
-    "counters of shadow documents of one engine": LARGE,
+    "time between two fetches of a provider's keys": "takes ten minutes",
+    "codes of sign-ins that are exchanged at a time": "takes as many people who sign in",
 }
 
 

@@ -363,6 +363,39 @@ static void old_keys_and_replaced_keys_verify_nothing(void **state)
     provider_fini(&p);
 }
 
+static void so_many_bearer_tokens_are_kept(void **state)
+{
+    (void)state;
+    static struct bearers bearers;
+    struct provider p;
+    struct identity who;
+    char text[1024], claims[512];
+    bool may_change;
+    const struct discovery discovery = {0};
+    provider_init(&p, &sample_settings);
+    bearers_init(&bearers);
+    provider_fetched(&p, &discovery, one_key(1, ",\"kid\":\"a\""), world_monotonic_ns(), NOW_MS);
+    for (int i = 0; i <= LIMIT_OIDC_BEARERS; i++) {
+        snprintf(claims, sizeof claims,
+                 "{\"iss\":\"" ISSUER "\",\"aud\":\"api\",\"sub\":\"person-%d\"," TIMES "," WHO "}",
+                 i);
+        struct str token = sign_token(text, sizeof text, 1, HEADER, claims);
+        assert_int_equal(
+            bearers_verify(&bearers, &p, 0, token, NOW_MS, &arena, &who, &may_change, &fault),
+            ERR_OK);
+        arena_reset(&arena);
+    }
+    for (int i = 0; i < 2; i++) { /* the oldest has made room for the newest */
+        snprintf(claims, sizeof claims,
+                 "{\"iss\":\"" ISSUER "\",\"aud\":\"api\",\"sub\":\"person-%d\"," TIMES "," WHO "}",
+                 i);
+        struct str token = sign_token(text, sizeof text, 1, HEADER, claims);
+        assert_int_equal(bearers_have(&bearers, 0, token), i == 1);
+    }
+    bearers_fini(&bearers);
+    provider_fini(&p);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -377,6 +410,7 @@ int main(void)
         CASE(a_person_with_too_many_groups_is_refused),
         CASE(keys_are_used_for_a_day_and_asked_for_every_ten_seconds),
         CASE(old_keys_and_replaced_keys_verify_nothing),
+        CASE(so_many_bearer_tokens_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
