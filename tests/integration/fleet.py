@@ -334,7 +334,10 @@ class Fleet:
         self.engine.kill()
         self.platform.kill()
         subprocess.run(["umount", folder], check=True)
-        subprocess.run(["mount", "-o", "loop", self.folder / f"{name}.image", folder], check=True)
+        image = self.folder / f"{name}.image"
+        # A mount namespace that another test has made meanwhile keeps it mounted, as dead as it is, until that test is over.
+        eventually(lambda: not subprocess.run(["losetup", "-j", image], check=True, capture_output=True).stdout, "the file system is gone")
+        subprocess.run(["mount", "-o", "loop", image, folder], check=True)
 
     @staticmethod
     def fill(folder, leave=0):
