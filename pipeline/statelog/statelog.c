@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -184,12 +185,29 @@ void statelog_close(struct statelog *l)
 
 /* ---- reading ---- */
 
+/* While the client fetches the topic's partitions. */
+static bool is_not_known_yet(rd_kafka_resp_err_t why)
+{
+    return why == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION || why == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+           why == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+           why == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
+}
+
+static bool pause_a_moment(void)
+{
+    return nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL) == 0;
+}
+
 enum err statelog_bounds(struct statelog *l, uint64_t *ret_begin, uint64_t *ret_end,
                          struct fault *f)
 {
     int64_t begin = 0, end = 0;
-    rd_kafka_resp_err_t why = rd_kafka_query_watermark_offsets(
-        l->clients[STATELOG_READER].client, l->topic, 0, &begin, &end, STATELOG_CALL_MS);
+    uint64_t until_ns = world_monotonic_ns() + STATELOG_CALL_MS * UINT64_C(1000000);
+    rd_kafka_resp_err_t why;
+    do
+        why = rd_kafka_query_watermark_offsets(l->clients[STATELOG_READER].client, l->topic, 0,
+                                               &begin, &end, STATELOG_CALL_MS);
+    while (is_not_known_yet(why) && world_monotonic_ns() < until_ns && pause_a_moment());
     if (why != RD_KAFKA_RESP_ERR_NO_ERROR || begin < 0 || end < begin)
         return fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's topic %s cannot be read: %s",
                          l->topic, rd_kafka_err2str(why));
