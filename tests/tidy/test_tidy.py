@@ -206,6 +206,7 @@ def test_a_reference_document_is_what_the_program_prints(document):
 INTERNAL_LIMITS = set("""
     POLICY_ROW_BYTES REPLY_BYTES REDIS_HASH_ELEMENTS REDIS_FIELD_BYTES DELTA_BYTES RECORD_BYTES RECORD_HEAD_BYTES RESERVE_BYTES
     BLOCK_BYTES BLOCKS REQUEST_ARENA_BYTES SLOTS WAITS REVISIONS_KEPT BUNDLE_BYTES BUNDLE_FORMAT BUNDLE_FORMAT_PLAIN
+    OIDC_REFRESH_SECONDS
 """.split())  # of base/limits.h: those that no client and no operator meets by itself
 
 

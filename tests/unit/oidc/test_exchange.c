@@ -7,7 +7,57 @@
 /* cmocka wants the four above first. */
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/limits.h"
 #include "sign.h"
+
+static unsigned ended;
+
+static void note_end(struct oidc_exchange *e)
+{
+    assert_int_equal(e->err, ERR_PROVIDER_UNAVAILABLE);
+    ended++;
+}
+
+static void ignore_change(void *context) { (void)context; }
+
+/* The provider takes connections and answers nothing, so none of them ends. */
+static void so_many_codes_are_exchanged_at_a_time(void **state)
+{
+    (void)state;
+    static struct oidc_exchange exchanges[LIMIT_OIDC_EXCHANGES + 1];
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof a;
+    char issuer[64];
+    struct oidc *o;
+    struct fault f;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(listener, 128), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &size), 0);
+    snprintf(issuer, sizeof issuer, "http://127.0.0.1:%d", ntohs(a.sin_port));
+    struct oidc_settings settings = sample_settings;
+    settings.issuer = issuer;
+    settings.insecure_loopback = true;
+    if (oidc_start(&settings, 1, "", ignore_change, NULL, &o, &f) != ERR_OK)
+        fail_msg("oidc_start: %s", f.text);
+    for (size_t i = 0; i <= LIMIT_OIDC_EXCHANGES; i++) {
+        exchanges[i] = (struct oidc_exchange){.code = STR("c"),
+                                              .verifier = STR("v"),
+                                              .redirect_uri = STR("http://127.0.0.1/back"),
+                                              .nonce = STR("n-1"),
+                                              .done = note_end};
+        assert_int_equal(oidc_exchange_begin(o, &exchanges[i], &f),
+                         i < LIMIT_OIDC_EXCHANGES ? ERR_OK : ERR_OVERLOADED);
+    }
+    oidc_stop(o);
+    assert_int_equal(ended, LIMIT_OIDC_EXCHANGES);
+    oidc_destroy(o);
+    close(listener);
+}
 
 static void each_answer_has_its_meaning(void **state)
 {
@@ -62,6 +112,7 @@ static void each_answer_has_its_meaning(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_answer_has_its_meaning)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_answer_has_its_meaning),
+                                       cmocka_unit_test(so_many_codes_are_exchanged_at_a_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
