@@ -99,6 +99,10 @@ struct limit_windows {
 
 static const struct limit_windows limit_windows_unknown = {.is_unknown = true};
 
+/* A copy whose list is its own. Without memory: limit_windows_unknown, with which nothing is dropped. */
+struct limit_windows limit_windows_copy(const struct limit_windows *w);
+void limit_windows_free(struct limit_windows *copy);
+
 /* 0: no such limit. */
 static inline uint64_t limit_windows_of(const struct limit_windows *w, uint32_t tag)
 {

@@ -140,18 +140,12 @@ void state_follower_status(const struct state_follower *k, struct state_follower
 
 void state_follower_hold_limits(struct state_follower *k, const struct limit_windows *windows)
 {
-    struct limit_windows copy = *windows;
-    struct limit_windows_entry *list = calloc(windows->count + 1, sizeof *list);
-    if (list == NULL)
-        copy = limit_windows_unknown; /* nothing is dropped then */
-    else if (windows->count > 0)
-        memcpy(list, windows->list, windows->count * sizeof *list);
-    copy.list = list;
+    struct limit_windows copy = limit_windows_copy(windows);
     pthread_mutex_lock(&k->windows_lock);
     struct limit_windows before = k->windows;
     k->windows = copy;
     pthread_mutex_unlock(&k->windows_lock);
-    free((void *)(uintptr_t)before.list);
+    limit_windows_free(&before);
 }
 
 static void prune(struct state_follower *k, struct replay *replay)
@@ -646,7 +640,7 @@ static void fini(struct state_follower *k)
     loop_destroy(k->loop);
     pthread_mutex_destroy(&k->lock);
     pthread_mutex_destroy(&k->windows_lock);
-    free((void *)(uintptr_t)k->windows.list);
+    limit_windows_free(&k->windows);
     free(k);
 }
 

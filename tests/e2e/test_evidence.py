@@ -185,7 +185,7 @@ def test_who_read_the_trail_is_recorded_once_a_minute(own):
     with stack.at_platform("auditor") as wire:
         for _ in range(20):
             assert wire.get("/api/v1/audit?kind=decision&limit=2").json["count"] == 2
-        assert wire.get("/api/v1/audit?actor=nobody").json["count"] == 0
+        assert wire.get("/api/v1/audit?actor=absent").json["count"] == 0
         assert wire.get("/api/v1/audit/trace/abc").json["count"] == 0
         for n in range(5):
             assert wire.get(f"/api/v1/audit?action=get_{n}").status == 200
@@ -193,7 +193,7 @@ def test_who_read_the_trail_is_recorded_once_a_minute(own):
     reads = reads_of(stack, key)
     assert {tenant for tenant, _, _ in reads} == {"default"} and sum(count for _, count, _ in reads) == 27 and len(reads) <= 2, reads
     text = "; ".join(reason for _, _, reason in reads)
-    assert "query actor=nobody (1 requests, 0 events)" in text and "trace trace_id=abc (1 requests, 0 events)" in text and "other filters (" in text, text
+    assert "query actor=absent (1 requests, 0 events)" in text and "trace trace_id=abc (1 requests, 0 events)" in text and "other filters (" in text, text
     assert sum(int(n) for n in re.findall(r"query kind=decision \((\d+) requests", text)) == 20 and sum(map(int, re.findall(r"requests, (\d+) events", text))) == 43, text
     with stack.at_platform("auditor") as wire:  # what it reads of itself is no read
         assert wire.get("/api/v1/audit?kind=audit.read").json["count"] == len(reads)

@@ -112,7 +112,7 @@ def test_a_tenant_that_is_over_keeps_no_other_out_and_can_be_stopped(own):
         assert wire.post(AGENT, large).json["decision"] == "allow"
     with own.at_engine(everywhere) as wire:  # a key of every tenant counts for the one that it names
         over(wire.post(AGENT, {**PAY, "tenant_id": tenant}), "quota_tenant", "journal-bytes", OF_TENANT, 86400)
-        reply = wire.post(BATCH, {"requests": [{**PAY, "tenant_id": tenant}, {**PAY, "tenant_id": "nobody-else"}]})
+        reply = wire.post(BATCH, {"requests": [{**PAY, "tenant_id": tenant}, {**PAY, "tenant_id": "third"}]})
         assert [d.get("code") for d in reply.json["decisions"]] == ["quota_tenant", None], reply
     with own.at_engine(people) as wire:
         assert wire.post(f"/v1/queue/{reviews[0]}/approve", {}).status == 200

@@ -43,18 +43,12 @@ static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
 
 void fleet_snapshots_hold_limits(struct fleet_snapshots *s, const struct limit_windows *windows)
 {
-    struct limit_windows copy = *windows;
-    struct limit_windows_entry *list = calloc(windows->count + 1, sizeof *list);
-    if (list == NULL)
-        copy = limit_windows_unknown; /* nothing is dropped then */
-    else if (windows->count > 0)
-        memcpy(list, windows->list, windows->count * sizeof *list);
-    copy.list = list;
+    struct limit_windows copy = limit_windows_copy(windows);
     pthread_mutex_lock(&s->lock);
     struct limit_windows before = s->windows;
     s->windows = copy;
     pthread_mutex_unlock(&s->lock);
-    free((void *)(uintptr_t)before.list);
+    limit_windows_free(&before);
 }
 
 static void prune(struct fleet_snapshots *s, struct shard *shard, uint64_t log_ms)
@@ -267,7 +261,7 @@ void fleet_snapshots_stop(struct fleet_snapshots *s)
     check(pthread_join(s->thread, NULL) == 0);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->moved);
-    free((void *)(uintptr_t)s->windows.list);
+    limit_windows_free(&s->windows);
     free(s);
 }
 
