@@ -28,7 +28,7 @@ void batch_filler_fini(struct batch_filler *b)
 
 static enum err go_to(struct batch_filler *b, uint64_t seq, struct fault *f)
 {
-    if (b->at == seq) return ERR_OK;
+    if (b->at == seq && b->at != 0) return ERR_OK;
     lose_place(b);
     enum err e = b->source->go(b->source->state, seq, f);
     if (e == ERR_OK) b->at = seq;

@@ -502,9 +502,12 @@ static enum err kafka_settle(void *state, uint32_t ms, struct relay_report *ret,
                                  .under_way = k->window.under_way,
                                  .trouble = topic_login_trouble(&k->login)};
     if (k->failed == RD_KAFKA_RESP_ERR_NO_ERROR) return ERR_OK;
-    (void)fault_set(f, ERR_UPSTREAM_FAILED, "",
-                    "Kafka's client gave up (%s); a new one sends again from seq %llu",
-                    rd_kafka_err2name(k->failed), (unsigned long long)k->window.delivered);
+    char from[48] = "";
+    if (k->window.delivered > 0)
+        snprintf(from, sizeof from, " again from seq %llu",
+                 (unsigned long long)k->window.delivered);
+    (void)fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's client gave up (%s); a new one sends%s",
+                    rd_kafka_err2name(k->failed), from);
     client_close(k); /* the next send opens another one */
     k->failed = RD_KAFKA_RESP_ERR_NO_ERROR;
     window_reset(&k->window, k->window.delivered);

@@ -527,7 +527,7 @@ static void settle(struct publisher *p, uint64_t ms)
              p->relay.trouble == NULL ? "" : p->relay.trouble);
     pthread_mutex_unlock(&p->lock);
     if (e == ERR_OK) return;
-    p->positions.next = p->relay.delivered;
+    if (p->relay.delivered > 0) p->positions.next = p->relay.delivered;
     failed(p, &f);
 }
 

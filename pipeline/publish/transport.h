@@ -58,7 +58,7 @@ struct transport {
     void (*destroy)(struct transport *t);
     /* For a relay; NULL for a direct way. Receives acknowledgements for up to `ms`, until nothing
      * is under way. After an error the records under way may be lost, and must be sent again from
-     * ret->delivered on. */
+     * ret->delivered on (0: none was sent). */
     enum err (*settle)(void *state, uint32_t ms, struct relay_report *ret, struct fault *f);
 };
 

@@ -449,9 +449,10 @@ static void relay_interrupt(void *state)
     fake_interrupt(y.platform);
 }
 
-static void relay_publish(struct rig *r)
+/* With the test's own `y`. */
+static void relay_publish_as_is(struct rig *r)
 {
-    y = (struct relay){.platform = r->platform, .delivered = 1, .end = 1};
+    y.platform = r->platform;
     y.door =
         (struct transport){&y, relay_find, relay_send, relay_interrupt, fake_destroy, relay_settle};
     struct publish_options options = {
@@ -462,6 +463,12 @@ static void relay_publish(struct rig *r)
     pthread_mutex_lock(&r->lock);
     r->publisher = p;
     pthread_mutex_unlock(&r->lock);
+}
+
+static void relay_publish(struct rig *r)
+{
+    y = (struct relay){.delivered = 1, .end = 1};
+    relay_publish_as_is(r);
 }
 
 /* The relay has taken so many records, and delivered none. Leaves the lock taken. */
@@ -622,6 +629,20 @@ static void what_a_relay_lost_is_sent_again_from_what_it_delivered(void **state)
     FAKE_DONE(r->platform);
 }
 
+/* A broker that allows no client fails it before its first record. */
+static void a_relay_that_fails_before_its_first_record_starts_where_the_platform_is(void **state)
+{
+    struct rig *r = *state;
+    rig_append(r, 1, 20, 0);
+    platform_stands(r, 15, journal_epoch(r->journal));
+    y = (struct relay){.fails = true};
+    relay_publish_as_is(r);
+    FAKE_UNTIL(r->platform, y.sends == 1 && y.end == 21);
+    assert_false(y.fails);
+    assert_int_equal(y.first_sent, 16);
+    FAKE_DONE(r->platform);
+}
+
 /* Five records went to the relay, and then the platform fails each question, after so long. How
  * many it was asked by then. */
 static uint64_t begin_without_platform(struct rig *r, uint32_t hangs_ms)
@@ -762,6 +783,7 @@ int main(void)
         TEST(a_newer_epoch_than_a_record_has_here_raises_an_alarm),
         TEST(a_platform_that_went_back_is_compared_again),
         TEST(what_a_relay_lost_is_sent_again_from_what_it_delivered),
+        TEST(a_relay_that_fails_before_its_first_record_starts_where_the_platform_is),
         TEST(a_platform_that_is_away_does_not_hold_up_the_relay),
         TEST(a_platform_that_hangs_takes_a_third_of_the_relays_time),
         TEST(a_relay_that_delivers_nothing_is_not_well),
