@@ -90,7 +90,7 @@ def test_the_first_start_gives_keys_and_one_policy_and_the_second_keeps_them(run
     env = first.data / "dev-keys.env"
     assert oct(env.stat().st_mode & 0o777) == "0o600"
     keys = first.keys()
-    assert set(keys) == {"WRIT_AGENT_KEY", "WRIT_REVIEWER_KEY", "WRIT_ADMIN_KEY", "WRIT_ENGINE_KEY"}
+    assert set(keys) == {"WRIT_AGENT_KEY", "WRIT_REVIEWER_KEY", "WRIT_ADMIN_KEY", "WRIT_AUDITOR_KEY", "WRIT_ENGINE_KEY"}
     assert policies(first) == {"payments": 1}
     with first.platform() as wire:
         rows = wire.get("/api/v1/keys").json["keys"]
