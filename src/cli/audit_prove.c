@@ -63,7 +63,10 @@ static int find_record(struct prove_run *p, const struct evidence_line *l, bool 
     struct evidence_event e;
     bool is_own = str_equal(l->kind, STR("own"));
     if (!is_own && !str_equal(l->kind, STR("record"))) return DONE;
-    evidence_event_read(l->event, p->hasher, &p->scratch, &e);
+    if (is_own)
+        evidence_own_event_read(l->event, &p->arena, p->hasher, &p->scratch, &e);
+    else
+        evidence_event_read(l->event, p->hasher, &p->scratch, &e);
     if (!str_equal(e.event_id, p->wanted)) return DONE;
     if (is_own)
         return cli_complain(p->c, REFUSED,

@@ -285,7 +285,10 @@ static void end_stream(struct verify_run *v, uint64_t position)
 static void check_row(struct verify_run *v, const struct evidence_line *l, struct str node,
                       uint64_t number, struct evidence_event *ret)
 {
-    evidence_event_read(l->event, v->hasher, &v->scratch, ret);
+    if (str_equal(l->kind, STR("own")))
+        evidence_own_event_read(l->event, &v->arena, v->hasher, &v->scratch, ret);
+    else
+        evidence_event_read(l->event, v->hasher, &v->scratch, ret);
     struct str trace = str_is_absent(ret->trace_id) ? STR("") : ret->trace_id;
     if (!ret->is_event)
         found(v, "altered", node, l->journal, number, number, trace, "the record is not an event");

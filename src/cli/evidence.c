@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/check.h"
 #include "base/world.h"
 #include "cli/audit.h"
 #include "crypto/base64.h"
+#include "event/event.h"
+#include "json/json.h"
 
 enum {
     PAGE_ARENA_FIRST = 1 << 20,
@@ -387,4 +390,21 @@ void evidence_event_read(struct str bytes, struct hasher *h, struct buf *scratch
     if (str_is_absent(hash) || !sha256_read_hex(hash, &stored) || scratch->overflow) return;
     struct sha256 right = hasher_sha256(h, buf_view(scratch));
     ret->hash_is_right = memcmp(right.bytes, stored.bytes, SHA256_BYTES) == 0;
+}
+
+void evidence_own_event_read(struct str bytes, struct arena *arena, struct hasher *h,
+                             struct buf *scratch, struct evidence_event *ret)
+{
+    static const struct json_options options = {.depth_max = JSON_DEPTH_CAP, .nul_anywhere = true};
+    struct json *event;
+    *ret = (struct evidence_event){0};
+    if (json_read(bytes, &options, arena, &event, NULL) != ERR_OK) return;
+    size_t most = json_canonical_most(event);
+    char *room = arena_take(arena, most);
+    if (room == NULL) return;
+    struct buf canonical = buf_over(room, most);
+    json_put_canonical(&canonical, event);
+    check(!canonical.overflow);
+    evidence_event_read(buf_view(&canonical), h, scratch, ret);
+    if (ret->is_event && event_kind_is_external(ret->kind)) ret->hash_is_right = true;
 }

@@ -256,6 +256,43 @@ def test_a_withdrawn_key_counts_for_what_it_had_signed(own):
         store.execute("UPDATE engine_keys SET distrusted_from = ? WHERE public_key = ?", (stored + 1, words[3]))
 
 
+# ---- rows that no engine recorded ----
+
+def test_what_was_posted_is_compared_as_it_came(fresh, tmp_path):
+    """Blanks and another order are no alteration, nor is the hash that another system made; a changed member of a restored row is one."""
+    stack = fresh()
+    restorer = stack.bootstrap_key("restorers", "restorer", "ingest,admin", "*", nodes="*", tenants="*")
+    stack.start()
+    stack.keys["restorer"] = restorer
+    stack.policy("base", BASE_POLICY)
+    decide(stack)
+    stack.wait_published()
+    node, public = (stack.engine_data / "engine/node").read_text().strip(), (stack.engine_data / "engine/evidence.pub").read_text().strip()
+    stack.cli("engine", "trust", "--node", node, "--public-key", public, "--platform", stack.platform.url, key=stack.keys["root"])
+    (text,), = rows(stack, "SELECT event FROM records WHERE kind = 'decision'")
+    restored = dict(reversed({**json.loads(text), "event_id": "evt_restored"}.items()))
+    with stack.at_platform("restorer") as wire:
+        assert wire.post(INGEST, json.dumps(restored, indent=1)).status == 201
+    with stack.at_platform("engine") as wire:
+        assert wire.post(INGEST, json.dumps({**restored, "event_id": "evt_other"}, indent=1)).status == 201
+
+    def found(name):
+        done = stack.cli("audit", "verify", "--json", "--platform", stack.platform.url, key=stack.keys["root"], check=False)
+        file = tmp_path / name
+        stack.cli("audit", "export", "--evidence", "--output", file, "--platform", stack.platform.url, key=stack.keys["root"])
+        status, text = verified(file)
+        assert status == done.returncode, (done.stdout, text)
+        return {(line["finding"], line["node"], line["first_seq"]) for line in map(json.loads, done.stdout.splitlines()) if "finding" in line}, text
+    assert found("clean")[0] == set()
+    refusal = stack.cli("audit", "prove", "evt_restored", "--platform", stack.platform.url, key=stack.keys["root"], check=False)
+    assert "it is in no engine's tree" in refusal.stderr, refusal
+    (number,), = rows(stack, "SELECT id FROM records WHERE event_id = 'evt_restored'")
+    with sqlite3.connect(stack.data / "platform.db") as store:
+        store.execute("UPDATE records SET event = replace(event, '\"allow\"', '\"deny\"'), decision = 'deny' WHERE id = ?", (number,))
+    altered, text = found("altered")
+    assert altered == {("altered", "platform", number)} and f"altered: platform {number}-{number}" in text, (altered, text)
+
+
 # ---- a folder for an auditor ----
 
 REVIEWED = BASE_POLICY + "# a second version\n"
