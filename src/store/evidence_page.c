@@ -377,6 +377,7 @@ static void put_times(struct walk *w, struct statement *s)
     put_member_text(w, "created_at", str_of(time, TIME_TEXT));
 }
 
+/* `last` is a record that is there. *ret_seq: the last one that is in the page. */
 static enum err put_records(struct walk *w, const struct evidence_place *at, uint64_t last,
                             uint64_t *ret_seq)
 {
@@ -385,7 +386,6 @@ static enum err put_records(struct walk *w, const struct evidence_place *at, uin
     bind_u64(s, 3, at->seq);
     bind_u64(s, 4, last);
     enum err err;
-    *ret_seq = last;
     while ((err = statement_step(s)) == ERR_OK) {
         put_kind(w, "record", at->node, at->journal);
         put_member_text(w, "epoch", text_or_none(column_text(s, ROW_EPOCH)));
@@ -395,24 +395,27 @@ static enum err put_records(struct walk *w, const struct evidence_place *at, uin
         put_event(w, s);
         if (w->out->size >= PAGE_BYTES_MAX) break;
     }
-    if (err == ERR_END) *ret_seq = last;
     statement_reset(s);
     return err == ERR_END ? ERR_OK : err;
 }
 
-/* The lowest seq after the place; 0: none. */
-static enum err next_record(struct walk *w, const struct evidence_place *at, uint64_t *ret)
+/* The records of a page: the lowest seq after the place, and the highest at most PAGE_RECORDS on and
+ * at most `end`. 0: none. The page ends with a record that is there, because records that arrive
+ * before the next page is read must be in that one. */
+static enum err find_page(struct walk *w, const struct evidence_place *at, uint64_t end,
+                          uint64_t *ret_first, uint64_t *ret_last)
 {
-    struct statement *s = stream_statement(
-        w,
-        "SELECT seq FROM records WHERE node = ?1 AND journal = ?2 AND seq > ?3 ORDER BY seq LIMIT 1",
-        at);
-    bind_u64(s, 3, at->seq);
-    *ret = 0;
-    enum err err = statement_step(s);
-    if (err == ERR_OK) *ret = column_u64(s, 0);
-    statement_reset(s);
-    return err == ERR_END ? ERR_OK : err;
+    *ret_last = 0;
+    enum err err = number_of(w,
+                             "SELECT min(seq) FROM records WHERE node = ?1 AND journal = ?2"
+                             " AND seq > ?3 AND seq <= ?4",
+                             at, at->seq, end, ret_first);
+    if (err != ERR_OK || *ret_first == 0) return err;
+    uint64_t most = end - *ret_first < PAGE_RECORDS ? end : *ret_first + PAGE_RECORDS - 1;
+    return number_of(w,
+                     "SELECT max(seq) FROM records WHERE node = ?1 AND journal = ?2"
+                     " AND seq > ?3 AND seq <= ?4",
+                     at, at->seq, most, ret_last);
 }
 
 static enum err put_stream_end(struct walk *w, const struct evidence_place *at)
@@ -429,15 +432,14 @@ static enum err put_stream_end(struct walk *w, const struct evidence_place *at)
 
 static enum err put_stream(struct walk *w, struct evidence_place *at, bool *ret_is_over)
 {
-    uint64_t first = 0, end = at->last;
+    uint64_t first = 0, last = 0;
     enum err err = ERR_OK;
     bool is_new = at->seq == 0;
     if (is_new) err = put_range(w, at);
-    if (err == ERR_OK) err = next_record(w, at, &first);
-    end = at->last > 0 ? at->last : INT64_MAX;
-    if (first > end) first = 0;
+    uint64_t end = at->last > 0 ? at->last : INT64_MAX;
+    if (err == ERR_OK) err = find_page(w, at, end, &first, &last);
     *ret_is_over = first == 0;
-    uint64_t last = first == 0 || first + PAGE_RECORDS - 1 > end ? end : first + PAGE_RECORDS - 1;
+    if (first == 0) last = end;
     if (err == ERR_OK && (is_new || first == 0)) err = put_removals(w, at);
     if (err == ERR_OK) err = put_checkpoints(w, at, last);
     if (err == ERR_OK) err = put_quarantined(w, at, last);

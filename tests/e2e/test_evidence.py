@@ -207,6 +207,20 @@ def test_who_read_the_trail_is_recorded_once_a_minute(own):
     assert json.loads(event)["reason"].startswith("evidence from=20") and json.loads(event)["actor"] == "root"
 
 
+def test_a_page_ends_with_a_record_that_is_there(own):
+    """What arrives before the next page is read, is in that one."""
+    stack, seen, place = own, [], "part=streams"
+    node = (stack.engine_data / "engine/node").read_text().strip()
+    with stack.at_platform("root") as wire:
+        for _ in range(4):
+            decide(stack, 3)
+            stack.wait_published()
+            lines = wire.get(f"/api/v1/audit/evidence?{place}").json
+            seen += [line["seq"] for line in lines if line["line"] == "record" and line["node"] == node]
+            place = "&".join(f"{name}={lines[-1][name]}" for name in ("part", "node", "journal", "seq", "end_seq") if name in lines[-1])
+    assert len(seen) >= 9 and seen == list(range(1, len(seen) + 1)), seen
+
+
 # ---- a key that was stolen ----
 
 def test_a_withdrawn_key_counts_for_what_it_had_signed(own):
