@@ -97,6 +97,7 @@ void verify_fini(struct verify *h)
     free(h->marks.list);
     free(h->anchors.list);
     free(h->holes);
+    free(h->asides.list);
     *h = (struct verify){0};
 }
 
@@ -455,34 +456,41 @@ static void note_hole(struct verify *h, uint64_t first, uint64_t last)
 
 void verify_add_aside(struct verify *h, uint64_t seq, const struct sha256 *leaf)
 {
+    struct verify_asides *a = &h->asides;
     if (seq < h->next) return;
-    if (h->aside_count == sizeof h->asides / sizeof *h->asides) {
-        memmove(h->asides, h->asides + 1, (h->aside_count - 1) * sizeof *h->asides);
-        h->aside_count--;
+    if (a->first > 0 && a->count == a->room) {
+        a->count -= a->first;
+        memmove(a->list, a->list + a->first, a->count * sizeof *a->list);
+        a->first = 0;
     }
-    h->asides[h->aside_count++] = (struct verify_aside){seq, *leaf};
+    if (!grow((void **)&a->list, a->count, &a->room, VERIFY_ASIDES_MAX, sizeof *a->list)) {
+        find(h, VERIFY_MISSING, seq, seq, "there are too many records in quarantine to remember");
+        return;
+    }
+    size_t at = a->count;
+    while (at > a->first && a->list[at - 1].seq > seq) at--;
+    memmove(a->list + at + 1, a->list + at, (a->count - at) * sizeof *a->list);
+    a->list[at] = (struct verify_aside){seq, *leaf};
+    a->count++;
+}
+
+/* The first one in quarantine that comes next; NULL: none below `end`. */
+static const struct verify_aside *next_aside(struct verify *h, uint64_t end)
+{
+    struct verify_asides *a = &h->asides;
+    while (a->first < a->count && a->list[a->first].seq < h->next) a->first++;
+    return a->first < a->count && a->list[a->first].seq < end ? &a->list[a->first] : NULL;
 }
 
 /* Up to the record `end` (exclusive), with what is in quarantine; the rest are holes. */
 static void fill(struct verify *h, uint64_t end)
 {
-    while (h->next < end) {
-        const struct verify_aside *near = NULL;
-        for (size_t i = 0; i < h->aside_count; i++) {
-            const struct verify_aside *a = &h->asides[i];
-            if (a->seq >= h->next && a->seq < end && (near == NULL || a->seq < near->seq)) near = a;
-        }
-        if (near == NULL) {
-            note_hole(h, h->next, end - 1);
-        } else {
-            if (near->seq > h->next) note_hole(h, h->next, near->seq - 1);
-            append(h, near->seq, &near->leaf);
-        }
+    const struct verify_aside *near;
+    while ((near = next_aside(h, end)) != NULL) {
+        if (near->seq > h->next) note_hole(h, h->next, near->seq - 1);
+        append(h, near->seq, &near->leaf);
     }
-    size_t kept = 0;
-    for (size_t i = 0; i < h->aside_count; i++)
-        if (h->asides[i].seq > end) h->asides[kept++] = h->asides[i];
-    h->aside_count = kept;
+    if (h->next < end) note_hole(h, h->next, end - 1);
 }
 
 void verify_add_record(struct verify *h, uint64_t seq, const struct sha256 *leaf)
@@ -551,10 +559,8 @@ static void settle_hole(struct verify *h, struct verify_range hole, enum verify_
 
 void verify_finish(struct verify *h, uint64_t position)
 {
-    uint64_t last = position > 0 ? position - 1 : h->last, aside = 0, anchored = 0;
-    for (size_t i = 0; i < h->aside_count; i++)
-        if (h->asides[i].seq > aside) aside = h->asides[i].seq;
-    if (aside >= h->next) fill(h, aside + 1);
+    uint64_t last = position > 0 ? position - 1 : h->last, anchored = 0;
+    if (next_aside(h, UINT64_MAX) != NULL) fill(h, h->asides.list[h->asides.count - 1].seq + 1);
     if (h->marks.count > h->marks.first && h->marks.list[h->marks.count - 1].end > last)
         last = h->marks.list[h->marks.count - 1].end;
     if (h->anchors.count > h->anchors.first) anchored = h->anchors.list[h->anchors.count - 1].end;

@@ -29,6 +29,7 @@ enum {
     VERIFY_KEYS_MAX = 64,
     VERIFY_AHEAD_MAX = 1 << 20,  /* checkpoints, and anchors, whose last record was not read yet */
     VERIFY_RANGES_MAX = 1 << 18, /* notes of removal; holes */
+    VERIFY_ASIDES_MAX = 1 << 17, /* records in quarantine ahead; a store has at most 100,000 */
     VERIFY_NAME_MAX = 4096,      /* of a tree: node and journal, percent-encoded */
 };
 
@@ -83,6 +84,11 @@ struct verify_aside {
     struct sha256 leaf;
 };
 
+struct verify_asides {
+    struct verify_aside *list; /* by `seq` */
+    size_t first, count, room;
+};
+
 struct verify_tree {
     bool is_known;
     uint64_t base, start; /* all records from `start` on that are in it were read */
@@ -110,8 +116,7 @@ struct verify {
     uint64_t open_at; /* the lowest `from` of a checkpoint that was not opened yet; 0: none */
     struct verify_range *holes;
     size_t hole_count, hole_room;
-    struct verify_aside asides[1024];
-    size_t aside_count;
+    struct verify_asides asides;
     struct verify_tree tree, other; /* as read; as the last opened checkpoint would have it */
     uint64_t first, last;           /* what should come; last 0: all to the end of the stream */
     uint64_t next;                  /* the seq that should come */

@@ -274,6 +274,34 @@ static void a_record_in_quarantine_is_in_the_tree(void **state)
     assert_int_equal(result.covered, RECORDS);
 }
 
+static void a_whole_stream_may_be_in_quarantine(void **state)
+{
+    (void)state;
+    enum { MANY = 3000 };
+    static struct verify h;
+    static struct text note, frontier;
+    struct frontier tree = {0};
+    uint8_t key[ED25519_KEY_BYTES];
+    found[0] = '\0';
+    verify_init(&h, STR("n 1"), STR("0"), tell, NULL);
+    ed25519_public(engine_key, key);
+    assert_int_equal(verify_add_key(&h, key, 0), ERR_OK);
+    put_frontier(&frontier, &tree);
+    for (uint64_t seq = 1; seq <= MANY; seq++) {
+        struct sha256 leaf = leaf_of(seq, 0);
+        frontier_append(&tree, hasher, &leaf);
+        verify_add_aside(&h, seq, &leaf);
+    }
+    sign_checkpoint(&note, 1, &tree, engine_key);
+    verify_add_checkpoint(
+        &h, &(struct verify_checkpoint){
+                .note = note.view, .base = 1, .end = MANY, .from = 1, .frontier = frontier.view});
+    verify_finish(&h, MANY + 1);
+    assert_string_equal(found, "");
+    assert_int_equal(h.covered, MANY);
+    verify_fini(&h);
+}
+
 static void an_anchor_of_this_history_agrees(void **state)
 {
     (void)state;
@@ -523,6 +551,7 @@ int main(void)
         cmocka_unit_test(records_that_retention_dropped_are_no_finding),
         cmocka_unit_test(an_accepted_gap_is_no_finding),
         cmocka_unit_test(a_record_in_quarantine_is_in_the_tree),
+        cmocka_unit_test(a_whole_stream_may_be_in_quarantine),
         cmocka_unit_test(an_anchor_of_this_history_agrees),
         cmocka_unit_test(a_part_of_the_stream_is_proved_by_itself),
         cmocka_unit_test(an_anchor_that_cannot_be_read_is_no_proof),
