@@ -201,8 +201,7 @@ class Stream:
         self.meet(seq)
 
     def fill(self, end):
-        while self.next < end:
-            near = min((s for s in self.asides if self.next <= s < end), default=end)
+        for near in [*sorted(s for s in self.asides if self.next <= s < end), end] if self.next < end else ():
             if near > self.next:
                 self.tree = next((t for _, last, _, t in self.removals if t and last == near - 1), None)
                 self.other = None
