@@ -31,6 +31,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 LONG = TOP / "build" / "long"
 FLEET_PROGRESS = LONG / "fleet.progress"
 FLEET_FAULTS_PROGRESS = LONG / "fleet-faults.json"
+EVIDENCE_PROGRESS = LONG / "evidence-clean.json"  # where its test keeps it
 JOBS = str(os.cpu_count() or 2)
 FUZZ_SECONDS = int(os.environ.get("WRIT_FUZZ_SECONDS", "600"))  # for each target
 
@@ -259,9 +260,10 @@ def long_tampering():
 
 
 def long_evidence_clean():
-    """A hundred crashes of either program on each store: nothing is found."""
+    """A hundred runs of faults and of what operators do, on both stores and with fleets: nothing is found. Goes on where a run was stopped."""
     folder = build("dev")
-    return pytest(folder, "evidence-clean", ["tests/integration/test_evidence_clean.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
+    return pytest(folder, "evidence-clean", ["tests/integration/test_evidence_clean.py"],
+                  {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
 
 
 def long_tls():
@@ -508,6 +510,7 @@ def long():
         state = {"sources": now, "steps": {}}
         FLEET_PROGRESS.unlink(missing_ok=True)
         FLEET_FAULTS_PROGRESS.unlink(missing_ok=True)
+        EVIDENCE_PROGRESS.unlink(missing_ok=True)
 
     def is_done(name):
         return name in state["steps"] and not state["steps"][name]["failed"]

@@ -131,6 +131,13 @@ def checkpoint_rows(node, checkpoints):
     return insert("checkpoints", "node, journal, base, end_seq, from_seq, frontier, note, created_at", [(node, "0", *one, MADE_MS) for one in checkpoints])
 
 
+class One:
+    """What found_by_writ() and export() of test_tampering need of a stack."""
+
+    def __init__(self, stack):
+        self.stack = stack
+
+
 class Evidence:
     """A platform's store with histories in it. `sql` runs statements in it as somebody with write access would."""
 

@@ -1,48 +1,61 @@
-"""What an engine signed is proved to its last record after every crash of either program: no alarm without a cause."""
+"""Whatever happens to programs and stores while no record is changed, makes no finding (evidence_runs.py).
 
-import json
+The short form has one run of each kind. WRIT_LONG=1 runs the full counts, and keeps them in
+build/long/evidence-clean.json, so that runs add up. WRIT_SEED repeats a run, of the kind in WRIT_EVIDENCE_KINDS.
+"""
+
+import collections
 import os
 import random
+import shutil
+import time
 
 import pytest
 
-import harness
-from test_tampering import export, found_by_verify_py, found_by_writ
+from evidence_runs import APART, OF_A_FLEET, OFTEN, Run, matrix
+from fleet import LONG, TOP, fresh_seed
+from progress import Progress
 
-LONG = os.environ.get("WRIT_LONG") == "1"
-CRASHES = 100 if LONG else 4
-
-
-class One:
-    """What found_by_writ() and export() need of a stack."""
-
-    def __init__(self, stack):
-        self.stack = stack
+PROGRESS = TOP / "build" / "long" / "evidence-clean.json"
+SECONDS = int(os.environ.get("WRIT_EVIDENCE_SECONDS", "0"))  # no run begins after that; 0: until all is done
+WANTED = {"sqlite": 65, "postgres": 20, "fleet": 15, "fleet on postgres": 5}
+KINDS = os.environ.get("WRIT_EVIDENCE_KINDS", ",".join(WANTED)).split(",")
+EACH_STEP, STEPS = 5, 8  # the least of each step; steps of one run
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_no_crash_makes_a_finding(kind, request, tmp_path):
-    url = request.getfixturevalue("postgres").new_database() if kind == "postgres" else None
-    random_ = random.Random(7)
-    with harness.Stack(tmp_path, store_url=url) as stack:
-        stack.policy("base", "rules: [{id: reads, agents: [\"*\"], actions: [\"get_*\"], decision: allow}]")
-        node = (stack.engine_data / "engine/node").read_text().strip()
-        stack.cli("engine", "trust", "--node", node, "--public-key", (stack.engine_data / "engine/evidence.pub").read_text().strip(),
-                  "--platform", stack.platform.url, key=stack.keys["root"])
-        asked = 0
-        for _ in range(CRASHES):
-            with stack.at_engine() as wire:
-                for _ in range(random_.randrange(1, 60)):
-                    assert wire.post("/v1/agent/authorize", {"action": "get_x", "args": {"n": asked}}).status == 200
-                    asked += 1
-            for program in random_.sample([stack.engine, stack.platform], random_.randrange(1, 3)):
-                program.kill()
-                program.start()
-        stack.wait_published()
-        found, _ = found_by_writ(One(stack))
-        assert not found, found
-        file = export(One(stack), "evidence.ndjson")
-        assert not found_by_verify_py(file)
-        done = stack.cli("audit", "verify", "--json", "--file", file)
-        stream, = (line for line in map(json.loads, done.stdout.splitlines()) if "stream" in line)
-        assert stream["node"] == node and stream["records"] >= asked and stream["proved"] == stream["records"] == stream["proved_until"], stream
+def clean_run(kind, folder, request, steps, counts, parts=1):
+    chance = fresh_seed()
+    options = {"store": "postgres", "postgres": request.getfixturevalue("postgres")} if "postgres" in kind else {}
+    if "fleet" in kind:
+        options["broker"] = request.getfixturevalue("broker")
+        options["broker"].start()  # one that an earlier test left dead
+    with Run(folder, chance, counts, **options) as run:
+        names = run.draw(steps)
+        print(f"{kind}: {', '.join(names)}", flush=True)
+        run.live(names)
+        run.conclude(parts)
+    counts[kind] += 1
+
+
+@pytest.mark.skipif(LONG, reason="SKIP: the full counts have them")
+@pytest.mark.parametrize("kind, steps", [("sqlite", 4), ("postgres", 3), ("fleet", 2)])
+def test_no_clean_run_makes_a_finding(kind, steps, request, tmp_path):
+    clean_run(kind, tmp_path / "run", request, steps, collections.Counter())
+
+
+@pytest.mark.skipif(not LONG, reason="SKIP: the full counts are for ops/test --long")
+def test_full_counts(request, tmp_path):
+    progress, begun, number = Progress(PROGRESS, WANTED, "done"), time.monotonic(), 0
+    while missing := [kind for kind in progress.missing() if kind in KINDS]:
+        if number and ("WRIT_SEED" in os.environ or (SECONDS and time.monotonic() - begun > SECONDS)):
+            break
+        number += 1
+        counts, started = collections.Counter(), time.monotonic()
+        clean_run(random.choice(missing), tmp_path / f"run{number}", request, STEPS, counts, 2)
+        now = progress.add(done=counts, seconds=round(time.monotonic() - started))
+        shutil.rmtree(tmp_path / f"run{number}")
+        print(matrix(collections.Counter(now["done"])), flush=True)
+    missing, done = progress.missing(), collections.Counter(progress.add().get("done", {}))
+    print(f"{PROGRESS}: missing {missing or 'nothing'}\n{matrix(done)}")
+    too_few = {name: done[name] for name in [*OFTEN, *APART, *OF_A_FLEET] if done[name] < EACH_STEP}
+    assert missing or not too_few, too_few

@@ -4,9 +4,6 @@ The short form has each kind of fault once, in an order by chance. WRIT_LONG=1 r
 keeps them in a file (WRIT_FLEET_PROGRESS, or build/long/fleet-faults.json), so that runs add up.
 """
 
-import collections
-import fcntl
-import json
 import os
 import pathlib
 import time
@@ -16,6 +13,7 @@ import pytest
 import fleet_net
 from fleet import LONG, TOP, fresh_seed
 from fleet_campaign import CUTS, Campaign, quantiles
+from progress import Progress
 
 QUICK = {"broker.session.timeout.ms": 4000, "broker.heartbeat.interval.ms": 500}  # Kafka's own are 9 s and 2 s
 
@@ -51,33 +49,6 @@ WANTED = {"kill leader": 80, "kill replica": 120, "stop leader": 25, "stop repli
 AT_ONCE = 12  # faults in one campaign
 
 
-class Progress:
-    """Counts of all runs, in a file that several runs may add to at the same time."""
-
-    def __init__(self, path):
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-
-    def add(self, **more):
-        with open(self.path, "a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            text = file.read()
-            now = json.loads(text) if text else {}
-            for name, value in more.items():
-                if isinstance(value, dict):
-                    now[name] = dict(collections.Counter(now.get(name, {})) + collections.Counter(value))
-                else:
-                    now[name] = now.get(name, type(value)()) + value
-            file.truncate(0)
-            file.write(json.dumps(now, indent=1))
-        return now
-
-    def missing(self):
-        done = self.add().get("faults", {})
-        return {name: count - done.get(name, 0) for name, count in WANTED.items() if count > done.get(name, 0)}
-
-
 def perform(campaign, name, chance, lease):
     """One fault by the name under which it is counted."""
     if name.startswith("kill"):
@@ -96,7 +67,7 @@ def perform(campaign, name, chance, lease):
 
 @pytest.mark.skipif(not LONG, reason="SKIP: the full counts are for ops/test --long")
 def test_full_counts(tmp_path):
-    progress, begun, number = Progress(PROGRESS), time.monotonic(), 0
+    progress, begun, number = Progress(PROGRESS, WANTED, "faults"), time.monotonic(), 0
     while missing := progress.missing():
         if SECONDS and time.monotonic() - begun > SECONDS:
             break

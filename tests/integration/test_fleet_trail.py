@@ -16,8 +16,8 @@ import threading
 
 import pytest
 
+from evidence_maker import One
 from harness import eventually
-from test_evidence_clean import One
 from test_fleet_relay import FleetOfThree, authorize, step  # noqa: F401
 from test_tampering import export, found_by_verify_py, found_by_writ
 
