@@ -208,6 +208,15 @@ void fleet_leave(struct fleet *f)
 {
     f->leaves = true;
     f->heartbeat_is_due = true;
+    f->left_behind = f->lease.number;
+}
+
+bool fleet_has_left(const struct fleet *f)
+{
+    const struct lease *l = &f->lease;
+    if (f->replay.end != LOG_READS) return true; /* it admits no agent any more */
+    if (!f->leaves || l->closed_number <= f->left_behind) return false;
+    return f->role == FLEET_ENDED ? !f->heartbeat_in_flight : l->read_number >= l->closed_number;
 }
 
 void fleet_hurry(struct fleet *f) { f->heartbeat_is_due = true; }
@@ -268,7 +277,8 @@ static bool is_working(const struct fleet *f, const struct fleet_turn *t)
 static void put_heartbeat(struct fleet *f, const struct fleet_turn *t, struct buf *out)
 {
     bool leaves = f->leaves && (t->let_in == 0 || planted("left_before_last"));
-    bool closed = leaves || f->replay.end != LOG_READS || lease_must_close(&f->lease, t->now_ms);
+    bool closed = leaves || f->role == FLEET_ENDED || f->replay.end != LOG_READS ||
+                  lease_must_close(&f->lease, t->now_ms);
     struct entry e = entry_of(f, ENTRY_HEARTBEAT, t->wall_ms);
     struct entry_point below = {0};
     uint64_t applied = applied_by_all(f);
@@ -310,8 +320,9 @@ enum fleet_send fleet_turn(struct fleet *f, const struct fleet_turn *t, struct b
 {
     fleet_check(f);
     step_down_if_missed(f, t->now_ms);
-    if (f->role == FLEET_ENDED) return FLEET_NOTHING;
-    if (stands(f, t->now_ms)) {
+    bool is_over = f->role == FLEET_ENDED;
+    if (is_over && (!f->leaves || f->replay.end != LOG_READS)) return FLEET_NOTHING;
+    if (!is_over && stands(f, t->now_ms)) {
         put_term(f, t, out);
         return FLEET_TERM;
     }

@@ -77,6 +77,7 @@ struct fleet {
     uint64_t heartbeat_ms; /* when the newest was sent */
     bool heartbeat_in_flight, heartbeat_is_due;
     bool leaves, clock_is_off;
+    uint64_t left_behind; /* the newest heartbeat when it began to leave */
 
     uint64_t sign_number; /* the newest heartbeat that was sent before the leader's last sign */
     unsigned silent;      /* own ones read back that were sent after it */
@@ -143,8 +144,12 @@ void fleet_stand(struct fleet *f, uint64_t now_ms);
 /* A revocation or suspension is in force at all reactors: the next heartbeat, which others wait for,
  * is sent at once. */
 void fleet_hurry(struct fleet *f);
-/* Lets no agent in any more; its next heartbeats are closed when none is left. */
+/* Lets no agent in any more; its next heartbeats are closed when none is left. One whose role has ended
+ * sends no others than these. */
 void fleet_leave(struct fleet *f);
+/* The log has a closed heartbeat that was sent since then, so no revocation waits for this engine. Of
+ * one that reads no more: the log has taken it, or it is lost. */
+bool fleet_has_left(const struct fleet *f);
 /* The leader's next heartbeats ask this engine to stand; none (zeros): they ask for none any more. */
 void fleet_hand_over(struct fleet *f, struct incarnation successor);
 /* The leader's entries from the next one on have the format behind the one in force. The host has

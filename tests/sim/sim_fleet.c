@@ -293,9 +293,7 @@ static void trouble_of_all(unsigned seldom)
 
 static void leave_if_done(struct engine *e)
 {
-    const struct lease *l = &e->fleet.lease;
-    if (!e->leaves || let_in(e) > 0 || e->fleet.heartbeat_in_flight) return;
-    if (l->closed_number != l->number || e->fleet.heartbeat_is_due) return;
+    if (!e->leaves || let_in(e) > 0 || !fleet_has_left(&e->fleet)) return;
     engine_stop(e);
     e->start_ms = world.now_ms + 100 + below(1500);
     sums.leaves++;

@@ -493,11 +493,9 @@ static void end_if_over(struct fleet_member *m)
 
 static void leave_if_asked(struct fleet_member *m)
 {
-    const struct lease *l = &m->fleet.lease;
     if (!atomic_load(&m->leaving)) return;
     if (!m->fleet.leaves) fleet_leave(&m->fleet);
-    bool is_closed = l->closed_number > 0 && l->read_number >= l->closed_number;
-    if (!is_closed && m->fleet.role != FLEET_ENDED && m->fleet.replay.end == LOG_READS) return;
+    if (!fleet_has_left(&m->fleet)) return;
     pthread_mutex_lock(&m->lock);
     m->has_left = true;
     pthread_cond_signal(&m->left);

@@ -237,9 +237,36 @@ static void an_engine_that_leaves_closes_behind_its_last_agent(void **state)
     fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
     assert_true(fleet_records(&r.fleet, r.now_ms));
     r.let_in = 0;
+    read_all(&r);
+    assert_false(fleet_has_left(&r.fleet)); /* the closed one that it began with does not count */
     assert_int_equal(turn(&r, FLEET_HEARTBEAT_MS), FLEET_HEARTBEAT);
     assert_false(fleet_records(&r.fleet, r.now_ms));
     assert_int_equal(r.fleet.lease.closed_number, r.fleet.lease.number);
+    assert_false(fleet_has_left(&r.fleet));
+    fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+    read_all(&r);
+    assert_true(fleet_has_left(&r.fleet));
+    fleet_fini(&r.fleet);
+}
+
+static void a_leader_that_was_replaced_closes_when_it_leaves(void **state)
+{
+    (void)state;
+    struct rig r;
+    lead(&r);
+    append_entry(&r, term_of(2, 2));
+    read_all(&r);
+    assert_int_equal(r.fleet.end, FLEET_DEPOSED);
+    assert_int_equal(turn(&r, FLEET_HEARTBEAT_MS), FLEET_NOTHING);
+    fleet_leave(&r.fleet);
+    assert_int_equal(turn(&r, 1), FLEET_HEARTBEAT);
+    struct entry e;
+    assert_int_equal(entry_read(r.log[r.size - 1], &r.fleet.options.key, r.fleet.hasher, &e),
+                     ENTRY_GOOD);
+    assert_true(e.heartbeat.closed && !e.heartbeat.works);
+    assert_false(fleet_has_left(&r.fleet));
+    fleet_appended(&r.fleet, ENTRY_HEARTBEAT, true);
+    assert_true(fleet_has_left(&r.fleet));
     fleet_fini(&r.fleet);
 }
 
@@ -406,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_candidate_that_was_second_follows),
         cmocka_unit_test(stamps_never_go_below_the_logs_time),
         cmocka_unit_test(an_engine_that_leaves_closes_behind_its_last_agent),
+        cmocka_unit_test(a_leader_that_was_replaced_closes_when_it_leaves),
         cmocka_unit_test(an_engine_whose_reading_ended_admits_no_agent_and_does_not_stand),
         cmocka_unit_test(a_leader_whose_clock_is_off_ends),
         cmocka_unit_test(a_leader_that_most_peers_miss_ends_after_a_while),
