@@ -327,6 +327,13 @@ static size_t value_end(struct str s, size_t at)
     return 0;
 }
 
+/* Each record has twenty names, compared with as many: the first byte decides nearly all of them. */
+static bool is_name(struct str name, struct str wanted)
+{
+    return name.size == wanted.size && name.bytes[0] == wanted.bytes[0] &&
+           memcmp(name.bytes, wanted.bytes, wanted.size) == 0;
+}
+
 static bool is_outcome(struct str name)
 {
     static const struct str names[] = {
@@ -337,7 +344,7 @@ static bool is_outcome(struct str name)
 #undef EVENT
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_equal(name, names[i])) return true;
+        if (is_name(name, names[i])) return true;
     return false;
 }
 
@@ -350,12 +357,12 @@ static struct str unquoted(struct str value)
 static void note_member(struct evidence_event *e, struct str name, struct str value,
                         struct str *hash)
 {
-    if (str_equal(name, STR("event_id"))) e->event_id = unquoted(value);
-    if (str_equal(name, STR("kind"))) e->kind = unquoted(value);
-    if (str_equal(name, STR("trace_id"))) e->trace_id = unquoted(value);
-    if (str_equal(name, STR("timestamp"))) e->timestamp = unquoted(value);
-    if (str_equal(name, STR("previous"))) e->previous = value;
-    if (str_equal(name, STR("output_hash"))) *hash = unquoted(value);
+    if (is_name(name, STR("event_id"))) e->event_id = unquoted(value);
+    if (is_name(name, STR("kind"))) e->kind = unquoted(value);
+    if (is_name(name, STR("trace_id"))) e->trace_id = unquoted(value);
+    if (is_name(name, STR("timestamp"))) e->timestamp = unquoted(value);
+    if (is_name(name, STR("previous"))) e->previous = value;
+    if (is_name(name, STR("output_hash"))) *hash = unquoted(value);
 }
 
 void evidence_event_read(struct str bytes, struct hasher *h, struct buf *scratch,
