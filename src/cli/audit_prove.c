@@ -40,11 +40,8 @@ static int read_lines(struct prove_run *p, prove_line *each)
     if (p->is_found) evidence_seek(&s, str_from(p->node), str_from(p->journal));
     while (!is_over && (code = evidence_next(&s, &line)) == DONE && !str_is_absent(line)) {
         arena_reset(&p->arena);
-        if (evidence_read(line, &p->arena, &l))
-            code = each(p, &l, &is_over);
-        else
-            code = cli_complain(p->c, REFUSED, "line %llu is not a line of evidence",
-                                (unsigned long long)s.lines);
+        code = evidence_parse(&s, line, &p->arena, &l);
+        if (code == DONE) code = each(p, &l, &is_over);
         if (code != DONE) break;
     }
     evidence_close(&s);

@@ -106,6 +106,7 @@ static void found(struct verify_run *v, const char *kind, struct str node, struc
     put_text_member(out, "why", str_from(why));
     buf_put_byte(out, '}');
     v->findings++;
+    evidence_hide_progress(&v->source);
     if (c->json) {
         print_json(c, buf_view(out));
         return;
@@ -129,8 +130,7 @@ static void tell(void *context, const struct verify_finding *f)
           (struct str){0}, f->text);
 }
 
-/* As much as there is room for. Each record has three of them, and printf would take a tenth of the
- * time. */
+/* As much as there is room for. Each record has three of them, and printf would take a tenth of the time. */
 static void copy_text(char *to, size_t room, struct str text)
 {
     size_t size = text.size < room ? text.size : room - 1;
@@ -220,6 +220,7 @@ static void print_stream(struct verify_run *v)
 {
     const struct verify *s = &v->stream;
     FILE *out = v->c->out;
+    evidence_hide_progress(&v->source);
     if (v->c->json) {
         struct buf *line = &v->out;
         buf_clear(line);
@@ -414,11 +415,8 @@ static int add_line(struct verify_run *v, struct str line)
     struct evidence_line l;
     struct evidence_event e;
     arena_reset(&v->arena);
-    if (!evidence_read(line, &v->arena, &l))
-        return cli_complain(v->c, REFUSED,
-                            "line %llu is not a line of evidence: "
-                            "writ audit export --evidence writes such a file",
-                            (unsigned long long)v->source.lines);
+    int code = evidence_parse(&v->source, line, &v->arena, &l);
+    if (code != DONE) return code;
     if (str_equal(l.kind, STR("evidence"))) {
         if (json_u64(l.head, STR("format"), 0) != 1)
             return cli_complain(v->c, REFUSED,

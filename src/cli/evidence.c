@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/world.h"
@@ -21,16 +22,23 @@ enum {
 
 /* ---- progress ---- */
 
-static void show_progress(struct evidence_source *s, bool is_last)
+void evidence_hide_progress(struct evidence_source *s)
 {
-    if (s->is_quiet || (s->lines % LINES_BETWEEN_CLOCKS != 0 && !is_last)) return;
+    if (!s->is_shown) return;
+    fprintf(s->c->err, "\r%*s\r", BAR_CELLS + 40, "");
+    fflush(s->c->err);
+    s->is_shown = false;
+}
+
+static void show_progress(struct evidence_source *s)
+{
+    if (s->is_quiet || s->lines % LINES_BETWEEN_CLOCKS != 0) return;
     uint64_t now = world_monotonic_ns();
-    if (!is_last && now - s->shown_ns < BAR_EVERY_NS) return;
-    if (is_last && s->shown_ns == 0) return;
+    if (now - s->shown_ns < BAR_EVERY_NS) return;
     s->shown_ns = now;
-    if (is_last) {
-        fprintf(s->c->err, "\r%*s\r", BAR_CELLS + 40, "");
-    } else if (s->size > 0) {
+    s->is_shown = true;
+    fflush(s->c->out); /* what was printed before stands above the bar */
+    if (s->size > 0) {
         int full = (int)(s->bytes * BAR_CELLS / s->size);
         fprintf(s->c->err, "\r[%.*s%*s] %3d %%  %llu lines", full, "##############################",
                 BAR_CELLS - full, "", (int)(s->bytes * 100 / s->size),
@@ -55,7 +63,7 @@ int evidence_open(struct cli *c, struct evidence_source *s)
 {
     struct stat st;
     s->c = c;
-    s->is_quiet = c->width == 0 || c->json;
+    s->is_quiet = s->is_quiet || c->json || isatty(fileno(c->err)) != 1;
     if (s->path == NULL) {
         s->page = *c;
         arena_init(&s->page.arena, PAGE_ARENA_FIRST, PAGE_ARENA_MOST);
@@ -64,17 +72,20 @@ int evidence_open(struct cli *c, struct evidence_source *s)
         begin_target(s);
         return DONE;
     }
-    if (stat(s->path, &st) == 0 && S_ISDIR(st.st_mode))
-        s->path = arena_printf(&c->arena, "%s/evidence.ndjson%c", s->path, '\0').bytes;
+    bool is_folder = stat(s->path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (is_folder) s->path = arena_printf(&c->arena, "%s/evidence.ndjson%c", s->path, '\0').bytes;
     s->file = fopen(s->path, "rb");
-    if (s->file == NULL) return cli_complain(c, USAGE, "%s: %s", s->path, strerror(errno));
+    if (s->file == NULL)
+        return cli_complain(c, USAGE, "%s: %s%s", s->path, strerror(errno),
+                            is_folder ? "; writ evidence export writes a folder with this file"
+                                      : "");
     if (fstat(fileno(s->file), &st) == 0 && S_ISREG(st.st_mode)) s->size = (uint64_t)st.st_size;
     return DONE;
 }
 
 void evidence_close(struct evidence_source *s)
 {
-    show_progress(s, true);
+    evidence_hide_progress(s);
     if (s->file != NULL) fclose(s->file);
     free(s->line);
     if (s->path != NULL) return;
@@ -156,7 +167,7 @@ static int next_of_platform(struct evidence_source *s, struct str *ret)
 int evidence_next(struct evidence_source *s, struct str *ret)
 {
     s->lines++;
-    show_progress(s, false);
+    show_progress(s);
     return s->path != NULL ? next_of_file(s, ret) : next_of_platform(s, ret);
 }
 
@@ -207,6 +218,7 @@ int evidence_export(struct cli *c, const struct arguments *a)
         return cli_complain(c, USAGE, "--evidence: --format and --resume are for other exports");
     FILE *out = is_file ? fopen(path.bytes, "wxe") : c->out;
     if (out == NULL) return cli_complain(c, USAGE, "%s: %s", path.bytes, strerror(errno));
+    s.is_quiet = !is_file && c->width > 0; /* the lines are on the terminal themselves */
     code = evidence_open(c, &s);
     if (code == DONE) {
         code = copy_lines(&s, out, is_file ? path.bytes : "standard output");
@@ -253,6 +265,21 @@ bool evidence_read(struct str line, struct arena *arena, struct evidence_line *r
     ret->node = json_text(ret->head, STR("node"));
     ret->journal = json_text(ret->head, STR("journal"));
     return !str_is_absent(ret->kind);
+}
+
+int evidence_parse(struct evidence_source *s, struct str line, struct arena *arena,
+                   struct evidence_line *ret)
+{
+    bool is_line = evidence_read(line, arena, ret);
+    if (s->path != NULL && s->lines == 1 && !(is_line && str_equal(ret->kind, STR("evidence"))))
+        return cli_complain(s->c, USAGE,
+                            "%s is not an evidence file: it does not begin with the line "
+                            "`evidence`. writ audit export --evidence writes such a file, and writ "
+                            "evidence export a folder with one. Other exports prove nothing",
+                            s->path);
+    if (is_line) return DONE;
+    return cli_complain(s->c, REFUSED, "%s: line %llu is not a line of evidence",
+                        s->path != NULL ? s->path : "the platform", (unsigned long long)s->lines);
 }
 
 /* ---- the proof of one record ---- */

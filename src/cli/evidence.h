@@ -13,6 +13,7 @@ struct evidence_source {
     const char *path;    /* NULL: the platform; a folder: of writ evidence export */
     struct str from, to; /* of the platform: only this time; absent: all */
     bool is_quiet;       /* no progress bar */
+    bool is_shown;       /* the bar is on the terminal now */
     /* a file */
     FILE *file;
     char *line;
@@ -31,6 +32,8 @@ struct evidence_source {
 /* Path, from and to are set. Prints its own error: DONE, USAGE. */
 int evidence_open(struct cli *c, struct evidence_source *s);
 void evidence_close(struct evidence_source *s);
+/* Before other output: takes the progress bar away until the next line. */
+void evidence_hide_progress(struct evidence_source *s);
 /* The next line, without its newline and the comma of a page; a view until the next call. DONE with an
  * absent line: it was the last. Prints its own error. */
 int evidence_next(struct evidence_source *s, struct str *ret);
@@ -53,6 +56,10 @@ struct evidence_line {
 };
 /* False: it is not a line of evidence. Views into the line and the arena. */
 bool evidence_read(struct str line, struct arena *arena, struct evidence_line *ret);
+/* The same of a line from evidence_next(). A file must begin with the line `evidence`. Prints its own
+ * error: DONE, REFUSED, or USAGE if the file is another one. */
+int evidence_parse(struct evidence_source *s, struct str line, struct arena *arena,
+                   struct evidence_line *ret);
 
 /* ---- the proof of one record (schemas/evidence.md) ---- */
 

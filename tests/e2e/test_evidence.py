@@ -4,7 +4,9 @@
 import base64
 import hashlib
 import json
+import os
 import pathlib
+import pty
 import re
 import sqlite3
 import struct
@@ -378,3 +380,42 @@ def test_a_folder_for_an_auditor_is_verified_offline(own, tmp_path):
     assert verified(folder)[0] == 0
     status, text = verified(folder, "--anchors", folder / "evidence.ndjson")
     assert status == 0 and "complete until the anchor of" in text
+
+
+@pytest.mark.parametrize("name, content", [
+    ("events.ndjson", '{"event_id":"1","kind":"decision"}\n'), ("events.csv", "event_id,kind\n1,decision\n"), ("noise", "\0\1\2"), ("keys.ndjson", '{"line":"key","node":"a","journal":"0"}\n'),
+    ("folder", None)])
+def test_what_is_no_evidence_is_refused_with_the_command_that_writes_it(own, tmp_path, name, content):
+    file = tmp_path / name
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_text(content)
+    for words in (("verify", "--file", file), ("prove", "1", "--file", file)):
+        done = own.cli("audit", *words, check=False)
+        assert done.returncode == 2 and not done.stdout and f"{file}" in done.stderr and "writ evidence export" in done.stderr, done
+        assert content is None or "writ audit export --evidence" in done.stderr
+
+
+def test_a_terminal_gets_a_progress_bar_that_leaves_no_trace(own, tmp_path):
+    file = tmp_path / "evidence.ndjson"
+    own.cli("audit", "export", "--evidence", "--output", file, "--platform", own.platform.url, key=own.keys["root"])
+    lines = file.read_text().splitlines(keepends=True)
+    row = next(line for line in lines if line.startswith('{"line":"own"'))
+    file.write_text("".join(lines[:1] + 3000 * [row] + lines[1:]))
+    plain = own.cli("audit", "verify", "--file", file, check=False)
+    assert not plain.stderr and "records" in plain.stdout
+    parent, child = pty.openpty()
+    process = subprocess.Popen([harness.BIN / "writ", "audit", "verify", "--file", file], stdout=child, stderr=child, env={"TERM": "xterm"})
+    os.close(child)
+    printed = b""
+    try:
+        while chunk := os.read(parent, 65536):
+            printed += chunk
+    except OSError:
+        pass  # the other end is closed
+    os.close(parent)
+    assert process.wait() == plain.returncode
+    assert re.search(rb"\r\[#* *\] +\d+ %  1024 lines", printed), printed
+    left = [line.rpartition("\r")[2] for line in printed.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")]
+    assert left == plain.stdout.splitlines(), printed
