@@ -385,7 +385,7 @@ static void meet(struct verify *h, const struct verify_mark *m)
     } else if (has_root(h, &h->other, m)) {
         bool is_proved = h->good_from <= h->other.start - 1 && h->good_end >= h->other.start - 1;
         if (is_proved)
-            find(h, VERIFY_SECOND, m->from, m->end,
+            find(h, VERIFY_SECOND, m->is_anchor ? m->base : m->from, m->end,
                  "it continues another history than the checkpoint before it");
         else
             find(h, VERIFY_ALTERED, h->tree.start > h->good_end ? h->tree.start : h->good_end + 1,
