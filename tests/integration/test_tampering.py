@@ -284,6 +284,11 @@ def assert_notices_a_cut(evidence, file):
     cut.write_bytes(b"".join(lines[:-1]))
     found, _ = found_by_writ(evidence, "--file", cut)
     assert set(found) == {("cut", "evidence", 0, 0)} == found_by_verify_py(cut)
+    # the end of one stream, with its last records
+    ends = next(n for n, line in enumerate(lines) if line.startswith(b'{"line":"stream_end","node":"t-clean"'))
+    cut.write_bytes(b"".join(lines[:ends - 3] + lines[ends + 1:]))
+    found, _ = found_by_writ(evidence, "--file", cut)
+    assert set(found) == {("cut", "t-clean/0", EACH - 2, EACH - 2), ("removed tail", "t-clean/0", EACH - 2, EACH)} == found_by_verify_py(cut)
 
 
 def anchored(evidence, file):

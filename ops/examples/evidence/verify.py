@@ -22,20 +22,24 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 OUTCOME = set("action actor decision expires_at input_hash key_id kind mode policy_digest reason request_id review_id rule safe_args safe_tool"
               " tenant_id timestamp trace_id user_id".split())
-FIRST_OF_EPOCH = ("engine.started", "leader.changed")
+scan = json.JSONDecoder().raw_decode
 
 
 def sha(*parts):
     return hashlib.sha256(b"".join(parts)).digest()
 
 
+def stream_name(node, journal):
+    return f"writ/{quote(node, safe='')}/{quote(journal, safe='')}"
+
+
 class Tree:
-    """RFC 6962: the roots of the complete subtrees, the largest first."""
+    """RFC 6962: the roots of the complete subtrees of the leaves before record `start`, the largest first."""
 
     def __init__(self, base, start, frontier=bytes(8)):
         self.base, self.start, self.size = base, start, int.from_bytes(frontier[:8], "little")
         self.roots = [frontier[at:at + 32] for at in range(8, len(frontier), 32)]
-        if len(self.roots) != bin(self.size).count("1") or len(frontier) % 32 != 8:
+        if len(self.roots) != bin(self.size).count("1") or len(frontier) % 32 != 8 or self.size != start - base:
             raise ValueError("frontier")
 
     def append(self, leaf):
@@ -52,289 +56,289 @@ class Tree:
         return root
 
 
-def note_text(note, name, keys):
-    """The text of a signed note, if one of the keys signed it under this name; else None."""
+def signed_text(note, name, keys):
+    """The text of a signed note, if one of the keys signed it under this name; else ValueError."""
     text, _, lines = note.rpartition("\n\n")
-    text += "\n"
-    for line in lines.splitlines():
-        dash, _, rest = line.partition(" ")
-        signer, _, digits = rest.partition(" ")
-        raw = base64.b64decode(digits) if dash == "—" and signer == name else b""
-        for key in keys:
+    for dash, signer, digits in (line.split(" ") for line in lines.splitlines()):
+        raw = base64.b64decode(digits)
+        for key in keys if (dash, signer) == ("—", name) else ():
             if raw[:4] == sha(name.encode(), b"\n\1", key)[:4]:
                 try:
-                    Ed25519PublicKey.from_public_bytes(key).verify(raw[4:], text.encode())
+                    Ed25519PublicKey.from_public_bytes(key).verify(raw[4:], f"{text}\n".encode())
                     return text
                 except InvalidSignature:
                     pass
-    return None
+    raise ValueError("no key signed it")
 
 
-def members(text):
-    """(name, its text in the object) of a canonical object."""
-    scan, at = json.JSONDecoder().raw_decode, 1
+def read_event(text):
+    """The members of a canonical object, and whether output_hash is that of those which it covers."""
+    event, covered, at = {}, [], 1
     while text[at] != "}":
         name, colon = scan(text, at)
-        end = scan(text, colon + 1)[1]
-        yield name, text[at:end]
+        event[name], end = scan(text, colon + 1)
+        if name in OUTCOME:
+            covered.append(text[at:end])
         at = end + (text[end] == ",")
-
-
-def output_hash_is_right(event, text):
-    if "output_hash" not in event:
-        return True
-    covered = "{" + ",".join(part for name, part in members(text) if name in OUTCOME) + "}"
-    return event["output_hash"] == hashlib.sha256(covered.encode()).hexdigest()
-
-
-def event_bytes(line, raw):
-    """The bytes of the record, exactly as they are stored."""
-    return base64.b64decode(line["bytes"]) if "bytes" in line else raw[raw.index(b',"event":') + 9:-1]
+    digest = hashlib.sha256(("{" + ",".join(covered) + "}").encode()).hexdigest()
+    return event, text[0] == "{" and at == len(text) - 1 and event.get("output_hash", digest) == digest
 
 
 class Stream:
+    """The lines of one stream. When all are read, finish() walks over its records."""
+
     def __init__(self, run, node, journal):
-        self.run, self.node, self.journal, self.name = run, node, journal, f"writ/{quote(node, safe='')}/{quote(journal, safe='')}"
-        self.keys = run.keys.get((node, journal), [])
-        self.tree = self.other = None
-        self.next, self.good, self.good_from, self.first_base, self.records, self.covered, self.dropped = 1, 0, 0, None, 0, 0, 0
-        self.first, self.last, self.unread, self.refuted, self.anchored, self.anchor_times = 1, 0, 0, 0, 0, {}
-        self.marks, self.removals, self.holes, self.asides, self.traces, self.times, self.signed, self.epoch, self.number = {}, [], [], {}, {}, {}, False, None, 0
-        self.anchor_bases = set()
-        for mark in run.anchors.pop(self.name, []):
+        self.run, self.where, self.name = run, f"{node}/{journal}", stream_name(node, journal)
+        self.keys = run.keys.get((node, journal), [])  # (public key, the record from which on it counts no longer)
+        self.first, self.last = 1, 0  # of the records that the file has; last 0: to the end
+        self.leaves, self.times, self.traces, self.before = {}, {}, {}, (0, None)  # by seq; seq and epoch of the record before
+        self.marks, self.bases, self.anchor_times = {}, [], {}  # {end: {(is_anchor, base, root): Tree, or None of an anchor}}
+        self.removals, self.holes, self.number = [], [], 0
+        self.tree = self.other = self.anchored = None  # `other`: the history that a later checkpoint goes on from, if it is not this one
+        self.good_from = self.good = self.covered = self.refuted = self.unread = 0  # good: the last record that is proved
+        for mark in run.anchors.pop(self.name, ()):
             self.add_checkpoint(mark, True)
 
-    def set_range(self, first, last):
-        self.first = self.next = first
-        self.last = last
-        self.marks = {end: marks for end, marks in self.marks.items() if end >= first and (not last or end <= last)}
-
-    def is_asked(self, time):
-        return (self.run.times[0] or "") <= time and (self.run.times[1] is None or time < self.run.times[1])
-
-    def check_edge(self, seq, edge):
-        if seq == edge and self.is_asked(self.times.get(seq, "")):
-            self.find("cut", seq, seq)
-
     def find(self, kind, first, last):
-        self.run.find(kind, f"{self.node}/{self.journal}", first, last, [t for s, t in self.traces.items() if first <= s <= last and t])
+        self.run.find(kind, self.where, first, last, [trace for seq, trace in self.traces.items() if first <= seq <= last and trace])
+
+    def add_line(self, kind, line, raw):
+        if kind == "range":
+            self.first, self.last = line["from_seq"], line["end_seq"]
+        elif kind == "removal":
+            self.add_removal(line)
+        elif kind == "checkpoint":
+            self.add_checkpoint(line)
+        elif kind == "quarantined":
+            self.leaves.setdefault(line["seq"], sha(b"\0", base64.b64decode(line["bytes"])))
+        elif kind == "record":
+            self.add_record(line, raw)
 
     def add_checkpoint(self, line, is_anchor=False):
-        if not self.keys:
-            return
-        origin = line["note"].partition("\n")[0]
         try:
-            base = int(origin.removeprefix(self.name + "/"))
-            end = base + int(line["note"].split("\n", 2)[1]) - 1
-            keys = [key for key in self.keys if not 0 < self.run.distrusted.get((self.node, self.journal, key), 0) <= end]
-            _, size, root = (note_text(line["note"], f"{self.name}/{base}", keys) or "").splitlines()
-            end, tree = base + int(size) - 1, None
-            self.signed, self.first_base = True, min(base, self.first_base or base)
+            name, size, root = line["note"].partition("\n\n")[0].split("\n")
+            base = int(name.removeprefix(self.name + "/"))
+            end, root, tree = base + int(size) - 1, base64.b64decode(root), None
+            signed_text(line["note"], f"{self.name}/{base}", [key for key, distrusted_from in self.keys if not 0 < distrusted_from <= end])
+            self.bases.append(base)
             if not is_anchor:
                 tree = Tree(base, line["from_seq"], base64.b64decode(line["frontier"], validate=True))
-                if (line["base"], line["end_seq"], tree.size) != (base, end, line["from_seq"] - base):
+                if (line["base"], line["end_seq"]) != (base, end):
                     raise ValueError("columns")
-        except (ValueError, IndexError):
-            return is_anchor or self.find("forged checkpoint", line["from_seq"], line["end_seq"])
-        self.anchor_bases |= {base} if is_anchor else set()
-        mark = (base, base64.b64decode(root), tree)
-        if is_anchor and line.get("anchored_at"):
-            self.anchor_times.setdefault((end, *mark[:2]), line["anchored_at"])
-        if end >= self.next and (not self.last or end <= self.last) and not any(m[:2] == mark[:2] and bool(m[2]) == bool(tree) for m in self.marks.get(end, ())):
-            self.marks.setdefault(end, []).append(mark)
+            self.marks.setdefault(end, {}).setdefault((is_anchor, base, root), tree)
+            if line.get("anchored_at"):
+                self.anchor_times.setdefault((end, base, root), line["anchored_at"])
+        except ValueError:
+            if self.keys and not is_anchor:
+                self.find("forged checkpoint", line["from_seq"], line["end_seq"])
 
-    def add_removal(self, note):
+    def add_removal(self, line):
+        if line["number"] <= self.number:
+            return  # the same notes come again at the end of the stream
+        self.number, first, last = line["number"], 0, 0
         try:
-            name, kind, span, _, *rest = note.rpartition("\n\n")[0].splitlines()
+            name, kind, span, _, *rest = line["note"].rpartition("\n\n")[0].split("\n")
+            if name != self.name or kind not in ("gap", "retention"):
+                raise ValueError("text")
             first, last = map(int, span.split())
             base, frontier = rest[0].split() if rest else (0, "")
             tree = Tree(int(base), last + 1, base64.b64decode(frontier)) if rest else None
-            if name != self.name or kind not in ("gap", "retention"):
-                raise ValueError("text")
+            signed_text(line["note"], self.run.platform, [key for key, _ in self.run.keys.get(("", ""), ())])
+            self.removals.append((first, last, kind, tree))
         except ValueError:
-            return self.find("forged removal", 0, 0)
-        if note_text(note, self.run.platform, self.run.keys.get(("", ""), [])) is None:
-            return self.find("forged removal", first, last)
-        return self.removals.append((first, last, kind, tree))
+            self.find("forged removal", first, last)
 
-    def meet(self, seq, is_hole=False):
-        for base, root, tree in sorted(self.marks.pop(seq, ()), key=lambda mark: mark[2] is None):  # anchors last
-            if self.tree and self.tree.base == base and self.tree.root() == root:
-                if self.other and tree and self.other.base == base:
-                    self.find("forged frontier", tree.start, seq)
-                self.other = None
-            elif self.other and self.other.base == base and self.other.root() == root:
-                before = self.other.start - 1
-                proved = self.good_from <= before <= self.good
-                self.find(*(("second history", tree.start, seq) if proved else ("altered", max(self.good + 1, self.tree.start), before)))
-                self.tree, self.other = self.other, None
-            else:
-                if self.tree and self.tree.base == base:
-                    self.refuted = seq
-                elif not tree and not is_hole:
-                    self.unread = seq
-                if self.tree and self.tree.base == base:
-                    self.find("altered" if tree else "second history", max(self.good + 1, self.tree.start) if tree else base, seq)
-                if tree and self.tree and self.tree.base == base:
-                    self.tree = self.other = None
-                continue
-            self.anchored = (seq, base, root) if not tree else self.anchored
-            if seq > self.good:
-                first = self.tree.start
-                self.good_from = first if not self.good or first > self.good + 1 else self.good_from
-                self.covered += seq + 1 - max(first, self.good + 1)
-                self.good = seq
-
-    def append(self, seq, leaf):
-        for mark in [m for marks in self.marks.values() for m in marks] if self.run.opens(self, seq) else ():
-            tree = mark[2]
-            if tree and tree.start == seq:
-                if not self.tree or self.tree.base != tree.base:
-                    self.tree = Tree(tree.base, seq, tree.size.to_bytes(8, "little") + b"".join(tree.roots))
-                elif self.tree.roots != tree.roots:
-                    self.other = Tree(tree.base, seq, tree.size.to_bytes(8, "little") + b"".join(tree.roots))
-        if not self.tree and seq in self.anchor_bases:
-            self.tree = Tree(seq, seq)
-        for tree in filter(None, (self.tree, self.other)):
-            tree.append(leaf)
-        self.next = seq + 1
-        self.meet(seq)
-
-    def fill(self, end):
-        for near in [*sorted(s for s in self.asides if self.next <= s < end), end] if self.next < end else ():
-            if near > self.next:
-                self.tree = next((t for _, last, _, t in self.removals if t and last == near - 1), None)
-                self.other = None
-                self.holes.append((self.next, near - 1))
-                self.next = near
-                for seq in [s for s in self.marks if s < near]:
-                    self.meet(seq, True) if seq == near - 1 else self.marks.pop(seq)
-            if near < end:
-                self.append(near, self.asides[near])
-
-    def add_record(self, line, bytes_, event):
-        seq = line["seq"]
-        self.traces[seq] = event.get("trace_id") if isinstance(event.get("trace_id"), str) else None
-        if seq < self.next:
+    def add_record(self, line, raw):
+        seq, bytes_, event = line["seq"], *self.run.check_row(line, raw, self.where, line["seq"])
+        before, self.traces[seq] = line["epoch"], event.get("trace_id")
+        if seq <= self.before[0] or seq < self.first:
             return self.find("out of order", seq, seq)
-        self.fill(seq)
-        started = event.get("kind") in FIRST_OF_EPOCH
-        before = (event.get("previous") or {}).get("epoch") if started and isinstance(event.get("previous"), dict) else line["epoch"]
-        if self.epoch and self.epoch[0] == seq - 1 and before not in (None, self.epoch[1]):
-            self.find("altered column epoch", seq - started, seq - started)
-        self.epoch = (seq, line["epoch"])
-        self.times[seq] = event.get("timestamp", "")
-        if self.first > 1:
-            self.check_edge(seq, self.first)
-        self.append(seq, sha(b"\0", bytes_))
-        self.records += 1
+        is_start = event.get("kind") in ("engine.started", "leader.changed")  # an epoch begins, and names the one before it
+        if is_start:
+            before = event["previous"].get("epoch") if isinstance(event.get("previous"), dict) else None
+        if self.before[0] == seq - 1 > 0 and before not in (None, self.before[1]):
+            self.find("altered column epoch", seq - is_start, seq - is_start)
+        self.before, self.times[seq], self.leaves[seq] = (seq, line["epoch"]), str(event.get("timestamp", "")), sha(b"\0", bytes_)
+
+    # ---- the walk ----
 
     def finish(self, position):
-        if self.last and self.epoch:
-            self.check_edge(self.epoch[0], self.last)
-        self.fill(max(self.asides, default=0) + 1)
-        checkpoints = [end for end, marks in self.marks.items() if any(m[2] for m in marks)]
-        last = max([position - 1 if position else self.last, *checkpoints])
-        if position and self.next > position:
-            self.find("beyond the position", position, self.next - 1)
-        if max(self.marks, default=0) > max(last, self.next - 1):
-            self.find("older database", self.next, max(self.marks))
-        for kind, first, end in [("missing", *hole) for hole in self.holes] + [("removed tail", self.next, last)]:
-            while first <= end:
-                note = next((r for r in self.removals if r[0] <= first <= r[1]), None)
-                if note:
-                    self.dropped, first = max(self.dropped, note[1] if note[2] == "retention" else 0), note[1] + 1
-                    continue
-                until = min([r[0] for r in self.removals if r[0] > first] + [end + 1])
-                if self.first_base is None or until > self.first_base:
-                    self.find(kind, max(first, self.first_base or 0), until - 1)
-                first = until
+        for edge in ([self.first] if self.first > 1 else []) + [self.last]:  # a part has a record on each side that is not of its time
+            if edge in self.times and (self.run.times[0] or "") <= self.times[edge] < (self.run.times[1] or "~"):
+                self.find("cut", edge, edge)
+        self.marks = {end: marks for end, marks in self.marks.items() if self.first <= end and (not self.last or end <= self.last)}
+        following = self.walk()
+        ends = [end for end, marks in self.marks.items() if end >= following]
+        last = max([position - 1 if position else self.last] + [end for end in ends if any(self.marks[end].values())])
+        if position and following > position:
+            self.find("beyond the position", position, following - 1)
+        if max(ends, default=0) > last:
+            self.find("older database", following, max(ends))
+        dropped = [self.settle(*hole) for hole in [("missing", *hole) for hole in self.holes] + [("removed tail", following, last)]]
         if self.unread > max(self.good, self.refuted):
             self.find("no checkpoint", self.good + 1, self.unread)
-        if not self.keys or not self.signed:
-            self.find("no checkpoint" if self.keys else "no key", self.first if self.next > self.first else 0, self.next - 1)
-        dropped = f", dropped by retention until {self.dropped}" if self.dropped else ""
-        time, anchor = self.times.get(self.good, "-"), self.anchored and self.anchor_times.get(self.anchored, self.times.get(self.anchored[0], "-"))
-        self.run.until = max(self.run.until, ("anchor", anchor) if anchor else ("", ""), key=lambda one: one[1])
-        self.run.until_checkpoint = max(self.run.until_checkpoint, time)
-        print(f"{self.node}/{self.journal}: {self.records} records, {self.covered} proved{dropped}; complete until the checkpoint of"
-              f" {time} (record {self.good})" + (f", the anchor of {anchor} (record {self.anchored[0]})" if anchor else ""))
+        if not self.bases or not self.keys:
+            self.find("no checkpoint" if self.keys else "no key", self.first if following > self.first else 0, following - 1)
+        self.report(max(dropped))
+
+    def walk(self):
+        """Computes the root that each checkpoint has signed. Returns the number that the next record would have."""
+        anchor_bases = {base for marks in self.marks.values() for is_anchor, base, _ in marks if is_anchor}
+        starts, following = {}, self.first
+        for _, marks in sorted(self.marks.items()):
+            for tree in filter(None, marks.values()):
+                starts.setdefault(tree.start, []).append(tree)
+        for seq, leaf in sorted(self.leaves.items()):
+            if seq > following:
+                self.holes.append((following, seq - 1))
+                self.tree, self.other = next((tree for _, last, _, tree in self.removals if tree and last == seq - 1), None), None
+                self.meet(seq - 1, True)
+            for tree in starts.get(seq, ()):
+                if not self.tree or self.tree.base != tree.base:
+                    self.tree = tree
+                elif self.tree.roots != tree.roots:
+                    self.other = tree
+            if not self.tree and seq in anchor_bases:
+                self.tree = Tree(seq, seq)
+            for tree in filter(None, (self.tree, self.other)):
+                tree.append(leaf)
+            self.meet(seq)
+            following = seq + 1
+        return following
+
+    def meet(self, seq, in_hole=False):
+        """The roots that were signed for the records up to this one; those of anchors are last."""
+        for (is_anchor, base, root), mark in sorted(self.marks.get(seq, {}).items(), key=lambda one: one[0]):
+            tree, other = (one if one and one.base == base else None for one in (self.tree, self.other))
+            if tree and tree.root() == root:
+                if other and mark:
+                    self.find("forged frontier", mark.start, seq)
+                self.other = None
+            elif other and other.root() == root:
+                if self.good_from <= other.start - 1 <= self.good:
+                    self.find("second history", mark.start if mark else base, seq)
+                else:
+                    self.find("altered", max(self.good + 1, self.tree.start), other.start - 1)
+                self.tree, self.other = other, None
+            else:
+                self.refuted = seq if tree else self.refuted
+                self.unread = seq if is_anchor and not tree and not in_hole else self.unread
+                if tree and is_anchor:
+                    self.find("second history", base, seq)
+                elif tree:
+                    self.find("altered", max(self.good + 1, tree.start), seq)
+                    self.tree = self.other = None
+                continue
+            self.anchored = (seq, base, root) if is_anchor else self.anchored
+            if seq > self.good:
+                self.good_from = self.tree.start if not self.good or self.tree.start > self.good + 1 else self.good_from
+                self.covered += seq + 1 - max(self.tree.start, self.good + 1)
+                self.good = seq
+
+    def settle(self, kind, first, last):
+        """Finds the records of a hole that no note names. Returns the last one that retention dropped."""
+        dropped, base = 0, min(self.bases, default=0)  # what is from before the first tree, nothing has signed
+        while first <= last:
+            note = next((one for one in self.removals if one[0] <= first <= one[1]), None)
+            if note:
+                dropped, first = note[1] if note[2] == "retention" else dropped, note[1] + 1
+                continue
+            until = min([one[0] for one in self.removals if one[0] > first] + [last + 1])
+            if until > base:
+                self.find(kind, max(first, base), until - 1)
+            first = until
+        return dropped
+
+    def report(self, dropped):
+        time, text = self.times.get(self.good, "-"), f"{self.where}: {len(self.times)} records, {self.covered} proved"
+        text += (f", dropped by retention until {dropped}" if dropped else "") + f"; complete until the checkpoint of {time} (record {self.good})"
+        self.run.until["checkpoint"].append(time)
+        if self.anchored:
+            anchor = self.anchor_times.get(self.anchored, self.times.get(self.anchored[0], "-"))
+            self.run.until["anchor"].append(anchor)
+            text += f", the anchor of {anchor} (record {self.anchored[0]})"
+        print(text)
 
 
 class Run:
-    def __init__(self):
-        self.keys, self.anchors, self.platform, self.findings, self.stream, self.starts = {}, {}, "", [], None, set()
-        self.times, self.until, self.until_checkpoint, self.distrusted, self.listed = (None, None), ("", ""), "", {}, []
+    def __init__(self, own_keys):
+        self.own_keys, self.keys, self.anchors, self.platform, self.times = own_keys, {}, {}, "", (None, None)
+        self.findings, self.listed, self.stream, self.until = 0, [], None, {"checkpoint": [], "anchor": []}
 
     def find(self, kind, where, first, last, traces=()):
-        self.findings.append((kind, where, first, last))
-        shown = ", ".join(traces[:8]) + (f", and {len(traces) - 8} more" if len(traces) > 8 else "")
+        self.findings += 1
+        shown = ", ".join(map(str, traces[:8])) + (f", and {len(traces) - 8} more" if len(traces) > 8 else "")
         print(f"{kind}: {where} {first}-{last}{' trace ' + shown if shown else ''}")
-
-    def opens(self, stream, seq):
-        return (stream.name, seq) in self.starts
 
     def add_key(self, line):
         if line.get("is_registered", True):
-            self.keys.setdefault((line["node"], line["journal"]), []).append(base64.b64decode(line["public_key"]))
-            self.distrusted[(line["node"], line["journal"], self.keys[line["node"], line["journal"]][-1])] = line.get("distrusted_from", 0)
+            self.keys.setdefault((line["node"], line["journal"]), []).append((base64.b64decode(line["public_key"]), line.get("distrusted_from", 0)))
         else:
             self.find("forged key", f"{line['node']}/{line['journal']}", 0, 0)
 
-    def check_row(self, line, where, seq, bytes_):
+    def check_row(self, line, raw, where, number):
+        """The bytes of a row, exactly as they are stored, and its event."""
+        bytes_ = base64.b64decode(line["bytes"]) if "bytes" in line else raw[raw.index(b',"event":') + 9:-1]
         try:
             text = bytes_.decode()
-            event = json.loads(text)
-            if where != "platform":
-                good = text[0] + text[-1] == "{}" and output_hash_is_right(event, text)
-            else:  # posted events are kept as they came, and the hash of an external one is another system's
-                sorted_ = json.dumps(event, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-                good = event["kind"].startswith("external.") or output_hash_is_right(event, sorted_) or output_hash_is_right(event, text)
-        except (ValueError, IndexError, KeyError, TypeError, AttributeError):
-            event, good = {}, False
-        event = event if isinstance(event, dict) else {}
-        if event.get("kind") in (("review.approved", "review.denied") if where != "platform" else ("audit.read",)):
-            self.listed.append(bytes_)
-        for name in line.get("columns", ()):
-            self.find("altered column " + name, where, seq, seq, [str(event.get("trace_id"))])
-        if not good:
-            self.find("altered", where, seq, seq, [str(event.get("trace_id"))])
-        return event
+            if where == "platform":  # posted events are kept as they came, and the hash of an external one is another system's
+                event = json.loads(text)
+                ordered = json.dumps(event, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+                is_good = event["kind"].startswith("external.") or read_event(ordered)[1] or read_event(text)[1]
+            else:
+                event, is_good = read_event(text)
+        except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError):
+            event, is_good = {}, False
+        if event.get("kind") in (("audit.read",) if where == "platform" else ("review.approved", "review.denied")):
+            self.listed.append(sha(bytes_))
+        for kind in [f"altered column {name}" for name in line.get("columns", ())] + ([] if is_good else ["altered"]):
+            self.find(kind, where, number, number, [event.get("trace_id")])
+        return bytes_, event
 
-    def read(self, path, own_keys):
-        is_over = False
-        for raw in open(path, "rb"):
-            raw = raw.rstrip(b"\r\n")
-            cut = raw.find(b',"event":')
-            line = json.loads(raw if cut < 0 else raw[:cut] + b"}")
-            kind, key = line["line"], (line.get("node"), line.get("journal"))
-            if kind == "evidence":
-                self.platform = "writ/platform/" + line["log_id"]
-                self.times = (line.get("from"), line.get("to"))
-            elif kind == "policy":
-                if hashlib.sha256(line["content"].encode()).hexdigest() != line["digest"]:
-                    self.find("altered", f"policy/{line['name']}", line["version"], line["version"])
-            elif kind == "key" and own_keys:
-                self.add_key(line)
-            elif kind == "own":
-                self.check_row(line, "platform", line["id"], event_bytes(line, raw))
-            elif kind == "end":
-                is_over = True
-            elif kind in ("range", "removal", "checkpoint", "quarantined", "record", "stream_end"):
-                if self.stream is None or (self.stream.node, self.stream.journal) != key:
-                    self.stream = Stream(self, *key)
-                self.add(kind, line, raw)
-        if not is_over or self.stream is not None:
+    def add_line(self, line, raw):
+        kind, where = line["line"], (line.get("node"), line.get("journal"))
+        if kind == "evidence":
+            self.platform, self.times = "writ/platform/" + line["log_id"], (line.get("from"), line.get("to"))
+        elif kind == "policy":
+            if hashlib.sha256(line["content"].encode()).hexdigest() != line["digest"]:
+                self.find("altered", f"policy/{line['name']}", line["version"], line["version"])
+        elif kind == "key":
+            self.add_key(line) if self.own_keys else None
+        elif kind == "own":
+            self.check_row(line, raw, "platform", line["id"])
+        elif kind != "end":
+            if self.stream and self.stream.name != stream_name(*where):
+                self.find("cut", self.stream.where, self.stream.before[0] + 1, self.stream.before[0] + 1)
+                self.stream.finish(0)
+                self.stream = None
+            self.stream = self.stream or Stream(self, *where)
+            if kind == "stream_end":
+                self.stream.finish(line.get("next_seq", 0))
+                self.stream = None
+            else:
+                self.stream.add_line(kind, line, raw)
+
+    def read(self, path):
+        line = {}
+        with open(path, "rb") as file:
+            for raw in file:
+                raw = raw.rstrip(b"\r\n")
+                head, comma, _ = raw.partition(b',"event":')  # no string of the head can have these bytes: a quote in a string is escaped
+                line = json.loads(head + b"}" if comma else raw)
+                self.add_line(line, raw)
+        if self.stream:
+            self.stream.finish(0)
+        if line.get("line") != "end" or self.stream:
             self.find("cut", "evidence", 0, 0)
         for name, marks in self.anchors.items():  # of streams that are not here
-            self.find("older database", "/".join(map(unquote, name.removeprefix("writ/").split("/"))), 1, max(mark["end"] for mark in marks))
+            self.find("older database", "/".join(map(unquote, name.split("/")[1:])), 1, max(mark["end"] for mark in marks))
 
     def read_anchors(self, path):
         for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
-            raw = file.read_bytes()
-            for text in [raw] if raw.startswith(b"writ/") else raw.split(b"\n"):
+            is_note = file.open("rb").read(5) == b"writ/"
+            for text in [file.read_bytes()] if is_note else file.open("rb"):
                 try:
-                    line = {"note": text.decode()} if text.startswith(b"writ/") else json.loads(text)
+                    line = {"note": text.decode()} if is_note else json.loads(text)
                     if line.get("line", "checkpoint") == "checkpoint":
                         origin, size, _ = line["note"].split("\n", 2)
                         name, _, base = origin.rpartition("/")
@@ -344,72 +348,53 @@ class Run:
 
     def read_folder(self, folder):
         """What a person reads in the folder is what the evidence has."""
-        texts, listed = set(), {hashlib.sha256(raw).digest() for raw in self.listed}
+        digests = {file.stem for file in (folder / "policies").iterdir()}
         for file in sorted((folder / "policies").iterdir()):
-            texts.add(file.stem)
             if hashlib.sha256(file.read_bytes()).hexdigest() != file.stem:
                 self.find("altered", f"policies/{file.name}", 0, 0)
         for one in json.loads((folder / "policy-sets.json").read_text()):
-            text = "".join(f"{d['name']} {d['digest']}\n" for d in one["documents"] or ())
-            if one["documents"] is not None and (hashlib.sha256(text.encode()).hexdigest() != one["policy_digest"] or not {d["digest"] for d in one["documents"]} <= texts):
+            documents = one["documents"]
+            text = "".join(f"{d['name']} {d['digest']}\n" for d in documents or ())
+            if documents is not None and (hashlib.sha256(text.encode()).hexdigest() != one["policy_digest"] or not {d["digest"] for d in documents} <= digests):
                 self.find("altered", f"policy-sets.json/{one['policy_digest'][:16]}", 0, 0)
+        left = set(self.listed)
         for name in ("resolutions.ndjson", "readers.ndjson"):
-            for raw in (folder / name).read_bytes().splitlines():
-                if hashlib.sha256(raw).digest() not in listed:
+            for leaf in map(sha, (folder / name).read_bytes().splitlines()):
+                if leaf not in left:
                     self.find("altered", name, 0, 0)
-                listed.discard(hashlib.sha256(raw).digest())
-        for _ in listed:
+                left.discard(leaf)
+        for _ in left:
             self.find("missing", "resolutions.ndjson", 0, 0)
         for file in sorted((folder / "proofs").iterdir()):
-            if not prove(json.loads(file.read_text()), self):
+            if not self.is_proved(json.loads(file.read_text())):
                 self.find("altered", f"proofs/{file.name}", 0, 0)
 
-    def add(self, kind, line, raw):
-        stream = self.stream
-        if kind == "range":
-            stream.set_range(line["from_seq"], line["end_seq"])
-        elif kind == "removal" and line["number"] > stream.number:  # the same notes come again at the end of the stream
-            stream.number = line["number"]
-            stream.add_removal(line["note"])
-        elif kind == "removal":
-            pass
-        elif kind == "checkpoint":
-            self.starts.add((stream.name, line["from_seq"]))
-            stream.add_checkpoint(line)
-        elif kind == "quarantined":
-            stream.asides[line["seq"]] = sha(b"\0", base64.b64decode(line["bytes"]))
-        elif kind == "record":
-            bytes_ = event_bytes(line, raw)
-            stream.add_record(line, bytes_, self.check_row(line, f"{stream.node}/{stream.journal}", line["seq"], bytes_))
-        else:
-            stream.finish(line.get("next_seq", 0))
-            self.stream = None
+    def is_proved(self, proof):
+        """RFC 9162, 2.1.3.2."""
+        try:
+            text = signed_text(proof["checkpoint"], f"{stream_name(proof['node'], proof['journal'])}/{proof['base']}",
+                               [key for key, _ in self.keys.get((proof["node"], proof["journal"]), ())])
+        except ValueError:
+            return False
+        _, size, root = text.split("\n")
+        at, last, node = proof["seq"] - proof["base"], int(size) - 1, sha(b"\0", base64.b64decode(proof["record"]))
+        for one in map(base64.b64decode, proof["hashes"]):
+            if at & 1 or at == last:
+                node = sha(b"\1", one, node)
+                while at and not at & 1:
+                    at, last = at >> 1, last >> 1
+            else:
+                node = sha(b"\1", node, one)
+            at, last = at >> 1, last >> 1
+        return last == 0 and node == base64.b64decode(root)
 
 
-def prove(proof, run):
-    """RFC 9162, 2.1.3.2."""
-    name = f"writ/{quote(proof['node'], safe='')}/{quote(proof['journal'], safe='')}/{proof['base']}"
-    text = note_text(proof["checkpoint"], name, run.keys.get((proof["node"], proof["journal"]), []))
-    if text is None:
-        return False
-    size, root = int(text.splitlines()[1]), base64.b64decode(text.splitlines()[2])
-    at, last, hash_ = proof["seq"] - proof["base"], size - 1, sha(b"\0", base64.b64decode(proof["record"]))
-    for one in map(base64.b64decode, proof["hashes"]):
-        if at & 1 or at == last:
-            hash_ = sha(b"\1", one, hash_)
-            while at and not at & 1:
-                at, last = at >> 1, last >> 1
-        else:
-            hash_ = sha(b"\1", hash_, one)
-        at, last = at >> 1, last >> 1
-    return last == 0 and hash_ == root
-
-
-def main(words=None):
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("evidence", nargs="?")
+    parser.add_argument("evidence", nargs="?", type=pathlib.Path)
     parser.add_argument("--proof"), parser.add_argument("--keys"), parser.add_argument("--anchors", type=pathlib.Path)
-    asked, run = parser.parse_args(words), Run()
+    asked = parser.parse_args()
+    run = Run(not asked.keys)
     for line in map(json.loads, open(asked.keys)) if asked.keys else ():
         if line.get("line") == "key":
             run.add_key(line)
@@ -419,15 +404,14 @@ def main(words=None):
         proof = json.load(open(asked.proof))
         if not asked.keys:
             run.add_key(proof["key"])
-        good = prove(proof, run)
-        print("the record is in the signed tree" if good else "NOT PROVED: the record is not in the signed tree")
-        return 0 if good else 1
-    folder = pathlib.Path(asked.evidence)
-    run.read(folder / "evidence.ndjson" if folder.is_dir() else folder, not asked.keys)
-    if folder.is_dir():
-        run.read_folder(folder)
-    what, until = run.until if run.until[0] else ("checkpoint", run.until_checkpoint)
-    print(f"NOT COMPLETE: {len(run.findings)} findings" if run.findings else f"complete until the {what} of {until}")
+        is_proved = run.is_proved(proof)
+        print("the record is in the signed tree" if is_proved else "NOT PROVED: the record is not in the signed tree")
+        return 0 if is_proved else 1
+    run.read(asked.evidence / "evidence.ndjson" if asked.evidence.is_dir() else asked.evidence)
+    if asked.evidence.is_dir():
+        run.read_folder(asked.evidence)
+    what = "anchor" if run.until["anchor"] else "checkpoint"
+    print(f"NOT COMPLETE: {run.findings} findings" if run.findings else f"complete until the {what} of {max(run.until[what], default='-')}")
     return 1 if run.findings else 0
 
 
