@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import json
 import os
 import pathlib
 import sys
@@ -72,8 +73,13 @@ def decision(node, seq, version=0):
     return sealed(event)
 
 
+def plain(value):
+    """The canonical text of a value that has ASCII and small integers only. json is ten times faster than canonical.py."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
 def sealed(event):
-    return canonical.canonical({**event, "output_hash": canonical.output_hash(event)})
+    return plain({**event, "output_hash": sha(plain(canonical.outcome(event)).encode()).hex()})
 
 
 class History:
@@ -82,9 +88,10 @@ class History:
     def __init__(self, node, count, run=100, key=None, versions=None):
         self.node, self.key, self.epoch, self.run = node, key or Key(node), sha(node.encode())[:8].hex(), run
         versions = versions or (lambda seq: 0)
-        start = canonical.canonical({"event_id": f"{node}.1", "kind": "engine.started", "tenant_id": "default", "timestamp": moment(MADE_MS),
+        start = plain({"event_id": f"{node}.1", "kind": "engine.started", "tenant_id": "default", "timestamp": moment(MADE_MS),
                                      "previous": {"epoch": "", "seq": 0}, "trace_id": f"{node}-1"})
         self.lines = [start, *(decision(node, seq, versions(seq)) for seq in range(2, count + 1))]
+        assert self.lines[1] == canonical.canonical(json.loads(self.lines[1]))
         self.checkpoints = []
         self.sign()
 

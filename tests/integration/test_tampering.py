@@ -1,15 +1,22 @@
 """Whatever somebody does to stored history with write access to the database: `writ audit verify` names it, and so does verify.py, which
 has no code of writ. Each stream of one store is tampered with in another way, all at the same time, and nothing is said of the others.
-Undone, nothing is said at all."""
+Undone, nothing is said at all.
+
+The long form has a million records, and keeps the figures of each store that is done in a file (WRIT_TAMPERING_PROGRESS, or
+build/long/tampering.json), so that a run that was stopped goes on with the other one. It leaves out what does not depend on the number of
+records."""
 
 import base64
+import contextlib
 import json
 import os
 import pathlib
 import re
+import resource
 import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -18,11 +25,15 @@ from evidence_maker import MADE_MS, Evidence, Frontier, History, Key, checkpoint
 from test_postgres import psql
 
 LONG = os.environ.get("WRIT_LONG") == "1"
-EACH = 20_000 if LONG else 380
+EACH = 16_400 if LONG else 380
+LEAST = 1_000_000 if LONG else 20_000  # records of all streams
+LIMIT = 7200 if LONG else 600  # seconds for one program
 RUN = EACH // 4
-AT = RUN + 20  # the record that is tampered with, in the second run
+AT = (RUN + 20) | 1  # the record that is tampered with, in the second run: a deny
 SECOND = (RUN + 1, 2 * RUN)  # the run
-VERIFY = pathlib.Path(harness.__file__).parents[2] / "ops" / "examples" / "evidence" / "verify.py"
+TOP = pathlib.Path(harness.__file__).parents[2]
+VERIFY = TOP / "ops" / "examples" / "evidence" / "verify.py"
+PROGRESS = pathlib.Path(os.environ.get("WRIT_TAMPERING_PROGRESS", TOP / "build" / "long" / "tampering.json"))
 TABLES = ("records", "checkpoints", "engine_keys", "removals", "streams")
 
 
@@ -34,7 +45,7 @@ class Way:
 
 
 def of(seq=AT):
-    return f"WHERE node = '{{node}}' AND seq = {seq}"
+    return f"WHERE node = '{{node}}' AND journal = '0' AND seq = {seq}"
 
 
 def event_replaced(before, after):
@@ -179,7 +190,7 @@ def swap_roots(frontier):
 
 class Sqlite:
     def __init__(self, folder):
-        self.url, self.path = None, folder / "data" / "platform.db"
+        self.name, self.url, self.path = "sqlite", None, folder / "data" / "platform.db"
 
     def __call__(self, text):
         with sqlite3.connect(self.path, isolation_level=None, timeout=60) as database:
@@ -191,12 +202,12 @@ class Sqlite:
 
 class PostgreSql:
     def __init__(self, server, folder):
-        self.url = server.new_database()
+        self.name, self.url = "postgres", server.new_database()
         self.file = folder / "tamper.sql"
 
     def __call__(self, text):
         self.file.write_text("BEGIN;" + text + ";COMMIT;")
-        done = subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.url, "-f", self.file], capture_output=True, text=True, timeout=harness.PATIENCE)
+        done = subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.url, "-f", self.file], capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0, done.stderr
 
     def copy(self, table):
@@ -214,8 +225,40 @@ def evidence(request, tmp_path):
     stack.close()
 
 
+class Figures:
+    """What the steps of the long form cost: seconds, and those of processors, of the programs that ended in it and of the platform."""
+
+    def __init__(self, evidence):
+        self.platform, self.steps = evidence.stack.platform, {}
+
+    def processors(self):
+        used, ticks = resource.getrusage(resource.RUSAGE_CHILDREN), pathlib.Path(f"/proc/{self.platform.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return used.ru_utime + used.ru_stime, sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+    @contextlib.contextmanager
+    def of(self, step, rows):
+        begun, before = time.monotonic(), self.processors()
+        yield
+        programs, platform = (now - then for now, then in zip(self.processors(), before))
+        self.steps[step] = {"rows": rows, "seconds": round(time.monotonic() - begun, 1), "cpu": round(programs, 1), "platform_cpu": round(platform, 1),
+                            "rows_per_cpu_second": round(rows / max(programs, 0.01)), "rows_per_cpu_second_of_both": round(rows / max(programs + platform, 0.01))}
+        if LONG:
+            print(step, self.steps[step], flush=True)
+
+
+def progress():
+    return json.loads(PROGRESS.read_text()) if LONG and PROGRESS.exists() else {}
+
+
+def keep_progress(store, figures):
+    if LONG:
+        PROGRESS.parent.mkdir(parents=True, exist_ok=True)
+        PROGRESS.write_text(json.dumps({**progress(), store: figures}, indent=1))
+        print(PROGRESS.read_text())
+
+
 def found_by_writ(evidence, *words):
-    done = evidence.stack.cli("audit", "verify", "--json", "--platform", evidence.stack.platform.url, *words, key=evidence.stack.keys["root"], check=False, timeout=600)
+    done = evidence.stack.cli("audit", "verify", "--json", "--platform", evidence.stack.platform.url, *words, key=evidence.stack.keys["root"], check=False, timeout=LIMIT)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines and "complete_until" in lines[-1], done
     findings = {(line["finding"], "/".join(filter(None, (line["node"], line.get("journal")))), line["first_seq"], line["last_seq"]): line["traces"]
@@ -225,7 +268,7 @@ def found_by_writ(evidence, *words):
 
 
 def found_by_verify_py(file, *words):
-    done = subprocess.run([sys.executable, VERIFY, file, *words], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([sys.executable, VERIFY, file, *words], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode in (0, 1) and not done.stderr, done.stderr[-2000:]
     found = {(m[1], m[2], int(m[3]), int(m[4])) for m in re.finditer(r"^([a-z_ ]+): (\S+) (\d+)-(\d+)(?: trace .*)?$", done.stdout, re.M)}
     assert done.returncode == int(bool(found)) and len(found) == len(re.findall(r"^[a-z_ ]+: \S+ \d+-\d+", done.stdout, re.M)), done.stdout[-2000:]
@@ -234,7 +277,7 @@ def found_by_verify_py(file, *words):
 
 def export(evidence, name, *words):
     file = evidence.stack.folder / name
-    evidence.stack.cli("audit", "export", "--evidence", "--output", file, *words, "--platform", evidence.stack.platform.url, key=evidence.stack.keys["root"], timeout=600)
+    evidence.stack.cli("audit", "export", "--evidence", "--output", file, *words, "--platform", evidence.stack.platform.url, key=evidence.stack.keys["root"], timeout=LIMIT)
     return file
 
 
@@ -257,8 +300,8 @@ def remove_by_the_rules(evidence):
 def assert_proved(evidence, event, file):
     """From the platform and from a file the same proof, which verify.py takes, and not with another record."""
     stack, proof = evidence.stack, evidence.stack.folder / f"{event}.proof"
-    stack.cli("audit", "prove", event, "--output", proof, "--platform", stack.platform.url, key=stack.keys["root"], timeout=600)
-    assert stack.cli("audit", "prove", event, "--file", file, timeout=600).stdout == proof.read_text()
+    stack.cli("audit", "prove", event, "--output", proof, "--platform", stack.platform.url, key=stack.keys["root"], timeout=LIMIT)
+    assert stack.cli("audit", "prove", event, "--file", file, timeout=LIMIT).stdout == proof.read_text()
     done = subprocess.run([sys.executable, VERIFY, "--proof", proof], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout == "the record is in the signed tree\n", done
     changed = json.loads(proof.read_text())
@@ -294,13 +337,12 @@ def assert_notices_a_cut(evidence, file):
 def anchored(evidence, file):
     """The checkpoints of an evidence file as a file anchor and as a bucket have them."""
     lines, objects = evidence.stack.folder / "anchors.jsonl", evidence.stack.folder / "objects"
-    with lines.open("w") as out:
-        for line in map(json.loads, file.read_text().splitlines()):
-            if line["line"] == "checkpoint":
-                out.write(json.dumps({"anchored_at": ANCHORED, "note": line["note"]}) + "\n")
-                at = objects / line["note"].partition("\n")[0] / str(line["end_seq"])
-                at.parent.mkdir(parents=True, exist_ok=True)
-                at.write_text(line["note"])
+    with lines.open("w") as out, file.open() as texts:
+        for line in (json.loads(text) for text in texts if text.startswith('{"line":"checkpoint"')):
+            out.write(json.dumps({"anchored_at": ANCHORED, "note": line["note"]}) + "\n")
+            at = objects / line["note"].partition("\n")[0] / str(line["end_seq"])
+            at.parent.mkdir(parents=True, exist_ok=True)
+            at.write_text(line["note"])
         out.write('{"anchored_at":"2026-')  # a power cut
     return lines, objects
 
@@ -331,30 +373,20 @@ def assert_sees_what_the_part_leaves_out(evidence):
     assert not found_by_writ(evidence, *times)[0]
 
 
-def test_each_kind_of_tampering_is_named_by_both_verifiers(evidence):
-    histories = {way.node: History(way.node, EACH, RUN) for way in WAYS}
-    clean = History("t-clean", EACH, RUN)
-    evidence.sql(evidence.register("", evidence.platform_key.public) + "".join(evidence.store(one) for one in (*histories.values(), clean)))
-    remove_by_the_rules(evidence)
-    before = export(evidence, "before.ndjson")
-    found, end = found_by_writ(evidence)
-    assert not found and end["records"] == EACH * (len(WAYS) + 1) + LEFT and end["complete_until"], found
-    for event in (f"t-clean.{AT}", f"t-dropped.{3 * RUN}"):
-        assert_proved(evidence, event, before)
-    assert not found_by_verify_py(before) and not found_by_writ(evidence, "--file", before)[0]
-
-    assert_trusts_only(evidence, before)
-    assert_notices_a_cut(evidence, before)
-
-    evidence.sql(";".join(evidence.sql.copy(table) for table in TABLES))
+def make_histories(evidence):
+    """One stream for each way, and a clean one. Returns those that a way needs to go on from."""
+    kept, sql = {}, [evidence.register("", evidence.platform_key.public)]
     for way in WAYS:
-        sql = way.sql(histories[way.node]) if callable(way.sql) else way.sql
-        evidence.sql(sql.replace("{node}", way.node))
-    after = export(evidence, "after.ndjson")
-    found, _ = found_by_writ(evidence, "--anchors", before)
-    for kept in anchored(evidence, before):
-        assert found_by_writ(evidence, "--anchors", kept)[0].keys() == found.keys() == found_by_verify_py(after, "--anchors", kept)
-    assert_sees_a_part(evidence)
+        history = History(way.node, EACH, RUN)
+        sql.append(evidence.store(history))
+        if callable(way.sql):
+            kept[way.node] = history
+    evidence.sql("".join(sql) + evidence.store(History("t-clean", EACH, RUN)))
+    remove_by_the_rules(evidence)
+    return kept
+
+
+def assert_all_is_found(found, by_python):
     expected = {(kind, f"{way.node}/0", *span) for way in WAYS for kind, *span in way.found}
     # where rows went: streams that no engine has, and a row of the platform that it never wrote
     strays = {f for f in found if f[1] in ("t-forged-one/0", "t-another-journal/7")}
@@ -363,14 +395,58 @@ def test_each_kind_of_tampering_is_named_by_both_verifiers(evidence):
              if {f for f in found if f[1] == f"{way.node}/0"} != {f for f in expected if f[1] == f"{way.node}/0"}}
     assert not any(f[1] in ("t-clean/0", "t-dropped/0", "t-given-up/0", "platform") for f in found), found
     assert not wrong, "\n".join(f"{name}: {got} != {wanted}" for name, (got, wanted) in wrong.items())
-    by_python = found_by_verify_py(after, "--anchors", before)
     assert by_python == set(found), (sorted(by_python - set(found)), sorted(set(found) - by_python))
-    assert found_by_writ(evidence, "--file", after, "--anchors", before)[0].keys() == found.keys()
     for (kind, where, first, last), traces in found.items():
         if kind == "altered" and first <= AT <= last and where not in ("t-event-trace_id/0", "t-no-event/0", "t-a-line-more/0"):
             assert f"{where.removesuffix('/0')}-{AT}" in traces, (kind, where)
 
-    evidence.sql(";".join(f"DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept_{table}; DROP TABLE kept_{table}" for table in TABLES))
-    found, end = found_by_writ(evidence, "--anchors", evidence.stack.folder / "anchors.jsonl")
-    assert not found and end["records"] == EACH * (len(WAYS) + 1) + LEFT and (end["until_the"], end["complete_until"]) == ("anchor", ANCHORED), found
-    assert_sees_what_the_part_leaves_out(evidence)
+
+def test_each_kind_of_tampering_is_named_by_both_verifiers(evidence):
+    store, figures = evidence.sql.name, Figures(evidence)
+    if store in progress():
+        return print(f"{store}: done before")
+    rows = EACH * (len(WAYS) + 1) + LEFT
+    assert rows >= LEAST
+    with figures.of("made and stored", rows):
+        histories = make_histories(evidence)
+    with figures.of("writ audit export --evidence", rows):
+        before = export(evidence, "before.ndjson")
+    with figures.of("writ audit verify", rows):
+        found, end = found_by_writ(evidence)
+    assert not found and end["records"] == rows and end["complete_until"], found
+    with figures.of("writ audit verify --file", rows):
+        assert not found_by_writ(evidence, "--file", before)[0]
+    with figures.of("verify.py", rows):
+        assert not found_by_verify_py(before)
+    if not LONG:
+        for event in (f"t-clean.{AT}", f"t-dropped.{3 * RUN}"):
+            assert_proved(evidence, event, before)
+        assert_trusts_only(evidence, before)
+        assert_notices_a_cut(evidence, before)
+
+    evidence.sql(";".join(evidence.sql.copy(table) for table in TABLES))
+    with figures.of("tampered with", rows):
+        for way in WAYS:
+            sql = way.sql(histories[way.node]) if callable(way.sql) else way.sql
+            evidence.sql(sql.replace("{node}", way.node))
+    after = export(evidence, "after.ndjson")
+    lines, objects = anchored(evidence, before)
+    with figures.of("writ audit verify, tampered with", rows):
+        found, _ = found_by_writ(evidence, "--anchors", lines)
+    with figures.of("writ audit verify --file, tampered with", rows):
+        assert found_by_writ(evidence, "--file", after, "--anchors", lines)[0].keys() == found.keys()
+    with figures.of("verify.py, tampered with", rows):
+        by_python = found_by_verify_py(after, "--anchors", lines)
+    assert_all_is_found(found, by_python)
+    if not LONG:
+        for kept in (objects, before):
+            assert found_by_writ(evidence, "--anchors", kept)[0].keys() == found.keys() == found_by_verify_py(after, "--anchors", kept)
+        assert_sees_a_part(evidence)
+
+    with figures.of("undone", rows):
+        evidence.sql(";".join(f"DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept_{table}; DROP TABLE kept_{table}" for table in TABLES))
+    found, end = found_by_writ(evidence, "--anchors", lines)
+    assert not found and end["records"] == rows and (end["until_the"], end["complete_until"]) == ("anchor", ANCHORED), found
+    if not LONG:
+        assert_sees_what_the_part_leaves_out(evidence)
+    keep_progress(store, {"kinds": len(WAYS), "named by both": len(WAYS), "records": rows, "bytes of the evidence": before.stat().st_size, "steps": figures.steps})
