@@ -162,6 +162,19 @@ enum err fleet_snapshot_write(struct disk *d, const struct entry_key *key, struc
     return ERR_OK;
 }
 
+/* Opens, verifies, and reads up to the entries. After ERR_OK: state_reader_close(). */
+static enum err open_one(struct state_reader *r, const char *file, uint64_t next,
+                         const struct entry_key *key, struct fleet_snapshot *ret,
+                         struct state_file_counts *counts, uint32_t *ret_version)
+{
+    *ret_version = 0;
+    enum err err = state_reader_open(r, file, &key->mac, HEAD_BYTES);
+    if (err != ERR_OK) return err;
+    err = read_head(r, next, key, ret, counts, ret_version);
+    if (err != ERR_OK) state_reader_close(r);
+    return err;
+}
+
 static enum err read_one(struct state_reader *r, uint64_t next, const struct entry_key *key,
                          enum err (*each)(void *context, unsigned slot, struct str entry),
                          void *context, struct fleet_snapshot *ret, bool *ret_whole,
@@ -169,16 +182,21 @@ static enum err read_one(struct state_reader *r, uint64_t next, const struct ent
 {
     char name[STATE_FILE_NAME];
     struct state_file_counts counts;
-    *ret_whole = false;
-    *ret_version = 0;
     fleet_snapshot_name(next, name);
-    enum err err = state_reader_open(r, name, &key->mac, HEAD_BYTES);
-    if (err != ERR_OK) return err;
-    err = read_head(r, next, key, ret, &counts, ret_version);
+    enum err err = open_one(r, name, next, key, ret, &counts, ret_version);
     *ret_whole = err == ERR_OK;
-    if (err == ERR_OK) err = state_reader_entries(r, &counts, each, context);
+    if (err != ERR_OK) return err;
+    err = state_reader_entries(r, &counts, each, context);
     state_reader_close(r);
     return err;
+}
+
+static enum err is_newer(const char *name, uint32_t version, struct fault *f)
+{
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "%s was written by a newer program (format %" PRIu32
+                     ", this one reads %d); start the newer one again",
+                     name, version, VERSION);
 }
 
 static enum err read_newest(struct state_reader *r, const struct state_files *n,
@@ -195,11 +213,7 @@ static enum err read_newest(struct state_reader *r, const struct state_files *n,
         if (whole && err == ERR_OK) return ERR_OK;
         fleet_snapshot_fini(ret);
         if (err == ERR_CLOSED) return fault_set(f, err, "", "given up");
-        if (version > VERSION)
-            return fault_set(f, ERR_BAD_VALUE, "",
-                             "%s was written by a newer program (format %" PRIu32
-                             ", this one reads %d); start the newer one again",
-                             name, version, VERSION);
+        if (version > VERSION) return is_newer(name, version, f);
         if (whole)
             return fault_set(f, err, "", "%s: an entry cannot be loaded: %s", name,
                              err_sentence(err));
@@ -225,6 +239,24 @@ enum err fleet_snapshot_read(struct disk *d, const struct entry_key *key, uint64
     err = read_newest(&r, &n, key, least, each, context, ret, f);
     state_reader_fini(&r);
     return err;
+}
+
+enum err fleet_snapshot_verify(struct disk *d, const struct entry_key *key, const char *file,
+                               uint64_t next, const _Atomic bool *given_up, struct fault *f)
+{
+    struct fleet_snapshot head = {.trail.seq = 1};
+    struct state_file_counts counts;
+    struct state_reader r;
+    uint32_t version;
+    if (state_reader_init(&r, d, given_up) != ERR_OK)
+        return fault_set(f, ERR_FULL, "", "out of memory");
+    enum err err = open_one(&r, file, next, key, &head, &counts, &version);
+    if (err == ERR_OK) state_reader_close(&r);
+    state_reader_fini(&r);
+    fleet_snapshot_fini(&head);
+    if (err == ERR_OK) return ERR_OK;
+    if (err != ERR_CLOSED && version > VERSION) return is_newer(file, version, f);
+    return fault_set(f, err, "", "%s", err == ERR_CLOSED ? "given up" : err_sentence(err));
 }
 
 enum err fleet_snapshot_drop(struct disk *d, bool all)

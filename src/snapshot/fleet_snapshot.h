@@ -46,6 +46,10 @@ enum err fleet_snapshot_read(struct disk *d, const struct entry_key *key, uint64
                              const _Atomic bool *given_up,
                              enum err (*each)(void *context, unsigned slot, struct str entry),
                              void *context, struct fleet_snapshot *ret, struct fault *f);
+/* Whether this file verifies, as the one behind all entries below `next`. ERR_CORRUPT: it does not;
+ * ERR_CLOSED: given up; ERR_BAD_VALUE: a newer program wrote it; errors of reading it. */
+enum err fleet_snapshot_verify(struct disk *d, const struct entry_key *key, const char *file,
+                               uint64_t next, const _Atomic bool *given_up, struct fault *f);
 /* Removes all but the newest two, and what is unready. `all`: those as well. */
 enum err fleet_snapshot_drop(struct disk *d, bool all);
 /* How many there are, and `next` of the newest and of the oldest of the two that are kept. */

@@ -1,6 +1,8 @@
 """A fleet of three engines: each step of a story is sent to another engine, and the answers are those of one."""
 
+import pathlib
 import signal
+import struct
 import threading
 
 import pytest
@@ -73,6 +75,21 @@ class FleetOfThree(FleetOfOne):
 
     def at(self, number, key="agent"):
         return Wire(self.engines[number % 3].address, self.keys.get(key, key))
+
+    def data_of(self, number):
+        arguments = self.engines[number].arguments
+        return pathlib.Path(arguments[arguments.index("--data") + 1])
+
+    def snapshots(self, number):
+        """Its files, the newest first."""
+        return sorted((self.data_of(number) / "engine/fleet-snapshots").glob("fleet-" + "?" * 16), reverse=True)
+
+    def has_all(self, file, leads):
+        """Whether this snapshot has all records of the fleet, and the platform has them."""
+        now, head = self.metrics(self.engines[leads]), file.read_bytes()
+        peers, = struct.unpack_from("<I", head, 12)
+        next_seq, = struct.unpack_from("<Q", head, 240 + 48 * peers)
+        return now["writ_engine_fleet_publish_lag_records"] == 0 and next_seq == now["writ_engine_fleet_publish_confirmed_seq"] + 1
 
     def leads(self, number):
         return self.metrics(self.engines[number])["writ_engine_fleet_leads"] == 1

@@ -1,5 +1,6 @@
 """A fleet begins with the state of one engine; others join by snapshots, and the log loses what these have."""
 
+import json
 import shutil
 import signal
 
@@ -69,6 +70,19 @@ class Joining(FleetOfThree):
         at = engine.arguments.index("--data") + 1
         shutil.rmtree(engine.arguments[at])
 
+    def next_offset(self, number):
+        with self.at(number, "admin") as wire:
+            return wire.get("/v1/fleet").json["next_offset"]
+
+    def refused(self, number):
+        """The sentence with which a start is refused."""
+        engine = self.engines[number]
+        engine.start(ready=False)
+        assert engine.wait() == 1
+        line = json.loads(engine.tail().strip().splitlines()[-1])
+        assert line["event"] == "cannot_start", line
+        return line["why"]
+
     def wait_leads(self, number):
         eventually(lambda: self.leads(number), f"engine {number} leads")
 
@@ -112,8 +126,27 @@ def test_a_state_from_before_and_a_log_without_its_beginning_reach_engines_that_
         fleet.change(f"round{next(rounds)}", at=1)
         return fleet.logged(1, "fleet_log_shortened")
     eventually(is_shorter, "the log is shortened")
-    third.start()
-    assert fleet.logged(2, "fleet_snapshot_fetched")
+
+    # of a damaged one nothing is taken
+    eventually(lambda: fleet.has_all(fleet.snapshots(1)[0], 1), "the leader's newest snapshot has every change")
+    first.stop()
+    newest = fleet.snapshots(1)[0]
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:len(whole) // 2])
+    assert f"{second.url}: its snapshot {newest.name} is damaged" in fleet.refused(2)
+    assert fleet.snapshots(2) == [] and fleet.logged(2, "fleet_snapshot_not_fetched")
+
+    # but that of another engine
+    first.start()
+    newest.write_bytes(whole[:len(whole) // 2] + b"?" + whole[len(whole) // 2 + 1:])
+    first.signal(signal.SIGSTOP)  # so the damaged one's heartbeat is the newest, and its engine is asked first
+    since = fleet.next_offset(1)
+    eventually(lambda: fleet.next_offset(1) >= since + 3, "the leader has sent heartbeats")
+    third.start(ready=False)
+    eventually(lambda: third.tail(1 << 20).count(f"from {second.url}: its snapshot {newest.name} is damaged") == 2, "it is refused")
+    first.signal(signal.SIGCONT)
+    third.wait_ready()
+    assert f"bytes, from {first.url}" in third.tail(1 << 20)
     eventually(lambda: fleet.logged(2, "fleet_snapshot"), "it has a snapshot of its own")
     first.stop()
     fleet.lose(1)
@@ -123,6 +156,14 @@ def test_a_state_from_before_and_a_log_without_its_beginning_reach_engines_that_
     # a restart begins with its own snapshot
     fleet.change("last", at=2)
     third.stop()
+
+    # but not if its own are damaged, either
+    own = {file: file.read_bytes() for file in fleet.snapshots(2)}
+    for file, whole in own.items():
+        file.write_bytes(whole[:-1] + b"?")
+    assert "no engine gives a snapshot" in fleet.refused(2) and fleet.logged(2, "snapshot_damaged")
+    for file, whole in own.items():
+        file.write_bytes(whole)
     third.start()
     assert third.tail(1 << 20).count("fleet_snapshot_fetched") == 1
     fleet.wait_leads(2)

@@ -127,6 +127,8 @@ static enum err find_addresses(struct fleet_member *m, struct statelog *log,
 
 /* ---- pieces ---- */
 
+static const char unready[] = "fetched.new";
+
 struct fetch {
     struct fleet_member *member;
     struct http_client *client;
@@ -207,9 +209,29 @@ static enum err ask_all(struct fetch *k, struct fault *f)
     return err;
 }
 
-static const char unready[] = "fetched.new";
+/* That the file which came is a snapshot, and that the log still follows it. */
+static enum err check_fetched(const struct fetch *k, uint64_t least, struct fault *f)
+{
+    const struct fleet_member *m = k->member;
+    struct fault why = {.err = ERR_OK};
+    uint64_t next;
+    check(fleet_snapshot_name_read(str_from(k->name), &next));
+    enum err err = fleet_snapshot_verify(m->snapshots, &m->key, unready, next, k->given_up, &why);
+    if (err == ERR_CORRUPT)
+        return fault_set(f, err, "",
+                         "its snapshot %s is damaged: it does not verify. If that engine makes no "
+                         "other, remove this file from its DATA/engine/fleet-snapshots, and start "
+                         "it again",
+                         k->name);
+    if (err != ERR_OK) return fault_set(f, err, "", "%s", why.text);
+    if (next >= least) return ERR_OK;
+    return fault_set(f, ERR_UPSTREAM_FAILED, "",
+                     "its snapshot %s is older than the log, which begins at offset %" PRIu64
+                     " by now",
+                     k->name, least - 1);
+}
 
-static enum err fetch_from(struct fleet_member *m, const char *address,
+static enum err fetch_from(struct fleet_member *m, const char *address, uint64_t least,
                            const _Atomic bool *given_up, struct fault *f)
 {
     struct fetch k = {.member = m, .given_up = given_up};
@@ -226,6 +248,7 @@ static enum err fetch_from(struct fleet_member *m, const char *address,
     err = ask_all(&k, f);
     if (err == ERR_OK) err = d->sync(d->state, k.file);
     d->close(d->state, k.file);
+    if (err == ERR_OK) err = check_fetched(&k, least, f);
     if (err == ERR_OK) err = d->rename(d->state, unready, k.name);
     if (err == ERR_OK) err = d->sync_directory(d->state);
     http_client_destroy(k.client);
@@ -237,28 +260,33 @@ static enum err fetch_from(struct fleet_member *m, const char *address,
     return err;
 }
 
-enum err fleet_copy_fetch(struct fleet_member *m, struct statelog *log,
+enum err fleet_copy_fetch(struct fleet_member *m, struct statelog *log, uint64_t least,
                           const _Atomic bool *given_up, struct fault *f)
 {
     struct addresses found = {.count = 0};
-    struct fault why = {.err = ERR_OK};
+    struct fault worst = {.err = ERR_OK};
     enum err err = find_addresses(m, log, given_up, &found, f);
     if (err != ERR_OK) return err;
+    const char *asked = "";
     for (unsigned i = found.count; i-- > 0;) {
-        why = (struct fault){.err = ERR_OK};
-        err = fetch_from(m, found.list[i], given_up, &why);
+        struct fault why = {.err = ERR_OK};
+        err = fetch_from(m, found.list[i], least, given_up, &why);
         if (err == ERR_OK) return ERR_OK;
         if (err == ERR_CLOSED) {
             *f = why;
             return err;
         }
         log_text(LOG_WARNING, "fleet_snapshot_not_fetched", "from %s: %s", found.list[i], why.text);
+        if (worst.err == ERR_CORRUPT) continue; /* that one is named: it does not mend by itself */
+        worst = why;
+        asked = found.list[i];
     }
     return fault_set(f, ERR_UPSTREAM_FAILED, "",
-                     "fleet: this engine needs a snapshot of the fleet's state, because the log "
-                     "alone does not have all of it, and no other engine gives one: %s. Start an "
-                     "engine that has the fleet's data, or wait until one is ready",
-                     found.count == 0 ? "the log names none" : why.text);
+                     "fleet: the log alone does not have the whole state, and no engine gives a "
+                     "snapshot. Start one that has the fleet's data, or wait until it is ready. "
+                     "%s%s%s",
+                     asked, found.count == 0 ? "" : ": ",
+                     found.count == 0 ? "The log names no other engine" : worst.text);
 }
 
 /* ---- loading ---- */
@@ -273,11 +301,11 @@ enum err fleet_copy_load(struct fleet_member *m, struct statelog *log, const _At
     uint64_t least = begin == 0 ? 0 : begin + 1; /* the entry before it is compared */
     err = fleet_snapshot_read(m->snapshots, &m->key, least, given_up, each, context, ret, f);
     if (err != ERR_NOT_FOUND || begin == 0) return err;
-    err = fleet_copy_fetch(m, log, given_up, f);
+    err = fleet_copy_fetch(m, log, least, given_up, f);
     if (err != ERR_OK) return err;
     err = fleet_snapshot_read(m->snapshots, &m->key, least, given_up, each, context, ret, f);
     return err == ERR_NOT_FOUND ? fault_set(f, ERR_UPSTREAM_FAILED, "",
-                                            "fleet: the snapshot of the other engine does not "
-                                            "verify, or the log does not follow it any more")
+                                            "fleet: the snapshot that was fetched does not verify "
+                                            "any more: is this disk sound? Start again")
                                 : err;
 }

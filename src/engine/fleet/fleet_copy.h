@@ -24,8 +24,9 @@ enum err fleet_copy_reader(struct fleet_member *m, struct statelog **ret, struct
 enum err fleet_copy_load(struct fleet_member *m, struct statelog *log, const _Atomic bool *given_up,
                          enum err (*each)(void *context, unsigned slot, struct str entry),
                          void *context, struct fleet_snapshot *ret, struct fault *f);
-/* Fetches the newest one of another engine, which is then the newest in the folder. */
-enum err fleet_copy_fetch(struct fleet_member *m, struct statelog *log,
+/* Fetches the newest one of another engine into the folder: the first that verifies, and has all
+ * entries below `least`. One that does not is refused, and the next engine is asked. */
+enum err fleet_copy_fetch(struct fleet_member *m, struct statelog *log, uint64_t least,
                           const _Atomic bool *given_up, struct fault *f);
 /* What the heartbeats show from here on. */
 void fleet_copy_note_kept(struct fleet_member *m);

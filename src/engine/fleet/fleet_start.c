@@ -476,7 +476,7 @@ static enum err load_copy(struct fleet_member *m, const _Atomic bool *given_up, 
 /* The fleet began with a state, and this engine has no snapshot yet: nothing was applied. */
 static enum err load_seed(struct fleet_member *m, const _Atomic bool *given_up, struct fault *f)
 {
-    enum err err = fleet_copy_fetch(m, m->log, given_up, f);
+    enum err err = fleet_copy_fetch(m, m->log, 0, given_up, f);
     return err == ERR_OK ? load_copy(m, given_up, f) : err;
 }
 

@@ -192,6 +192,7 @@ static void of_a_damaged_one_nothing_is_read_and_the_one_before_serves(void **st
     (void)state;
     struct rig r;
     struct fleet_snapshot s = snapshot_of(80), older = snapshot_of(70), back;
+    struct fault f;
     char name[STATE_FILE_NAME];
     uint64_t size;
     rig_init(&r);
@@ -201,11 +202,14 @@ static void of_a_damaged_one_nothing_is_read_and_the_one_before_serves(void **st
     assert_non_null(sim_disk_bytes(r.sim, name, &size));
     for (uint64_t at = 0; at < size; at += 37) {
         flip(&r, name, at);
+        assert_int_not_equal(fleet_snapshot_verify(r.disk, &r.key, name, 80, NULL, &f), ERR_OK);
         assert_int_equal(read_newest(&r, 0, &back), ERR_OK);
         assert_int_equal(back.saved.replay.next, 70);
         assert_int_equal(r.entries, 1);
         flip(&r, name, at); /* and back */
     }
+    assert_int_equal(fleet_snapshot_verify(r.disk, &r.key, name, 80, NULL, &f), ERR_OK);
+    assert_int_equal(fleet_snapshot_verify(r.disk, &r.key, name, 81, NULL, &f), ERR_CORRUPT);
     assert_int_equal(read_newest(&r, 0, &back), ERR_OK);
     assert_int_equal(back.saved.replay.next, 80);
     rig_fini(&r);
