@@ -263,19 +263,28 @@ uint64_t fleet_trail_end(const struct fleet_trail *t)
     return atomic_load_explicit(&t->end, memory_order_acquire);
 }
 
-/* The newest mark whose next record is at most `seq`; NULL: all are later. Under the lock. */
-static const struct mark *mark_before(const struct fleet_trail *t, uint64_t seq)
+/* The newest mark whose next record is at most `seq`, of those that a log from `begin` on has; NULL:
+ * there is none. Under the lock. */
+static const struct mark *mark_before(const struct fleet_trail *t, uint64_t seq, uint64_t begin)
 {
-    for (size_t i = t->mark_count; i-- > 0;)
+    for (size_t i = t->mark_count; i-- > 0 && t->marks[i].replay.next >= begin;)
         if (t->marks[i].at.seq <= seq) return &t->marks[i];
     return NULL;
+}
+
+/* The oldest of those, or else the newest of all. Under the lock. */
+static const struct mark *oldest_mark(const struct fleet_trail *t, uint64_t begin)
+{
+    size_t i = 0;
+    while (i + 1 < t->mark_count && t->marks[i].replay.next < begin) i++;
+    return &t->marks[i];
 }
 
 uint64_t fleet_trail_confirmed_offset(struct fleet_trail *t)
 {
     uint64_t confirmed = atomic_load(&t->confirmed);
     pthread_mutex_lock(&t->lock);
-    const struct mark *m = confirmed == 0 ? NULL : mark_before(t, confirmed + 1);
+    const struct mark *m = confirmed == 0 ? NULL : mark_before(t, confirmed + 1, 0);
     uint64_t offset = m == NULL ? 0 : m->replay.next;
     pthread_mutex_unlock(&t->lock);
     return offset;
@@ -285,6 +294,7 @@ struct trail_reader {
     struct fleet_trail *trail;
     char epoch[JOURNAL_EPOCH_TEXT]; /* of the own term */
     struct statelog *log;           /* NULL: not open */
+    uint64_t begin;                 /* of the log, when it was last looked at */
     struct hasher *hasher;
     struct log_orient *orient; /* not NULL: it looks for a place where replay can begin */
     struct log_replay replay;
@@ -310,17 +320,24 @@ static enum err read_from(struct trail_reader *r, uint64_t offset, struct fault 
     return statelog_read_again(r->log, offset, f);
 }
 
-/* The first mark is of the copy that this engine began with, and later than what the platform wants:
- * from the beginning of the log on. */
+/* The log may have lost its beginning since, and with it the first marks: those of a copy, and of an
+ * engine that followed. */
+static enum err look_at_log(struct trail_reader *r, struct fault *f)
+{
+    const struct statelog_options options = {.access = r->trail->access, .reads_only = true};
+    uint64_t end;
+    enum err err = r->log == NULL ? statelog_open(&options, &r->log, f) : ERR_OK;
+    return err == ERR_OK ? statelog_bounds(r->log, &r->begin, &end, f) : err;
+}
+
+/* What the platform wants is before the first mark that the log has: from the beginning of the log on.
+ */
 static enum err begin_orienting(struct trail_reader *r, struct fault *f)
 {
-    uint64_t begin, end;
-    enum err err = statelog_bounds(r->log, &begin, &end, f);
-    if (err != ERR_OK) return err;
     r->orient = log_orient_create();
-    r->replay.next = begin;
+    r->replay.next = r->begin;
     r->at = 0;
-    return read_from(r, begin, f);
+    return read_from(r, r->begin, f);
 }
 
 static void orient_end(struct trail_reader *r)
@@ -329,29 +346,33 @@ static void orient_end(struct trail_reader *r)
     r->orient = NULL;
 }
 
+static enum err go_to_mark(struct trail_reader *r, uint64_t seq, struct fault *f)
+{
+    struct fleet_trail *t = r->trail;
+    pthread_mutex_lock(&t->lock);
+    const struct mark *found = mark_before(t, seq, r->begin);
+    const struct mark mark = found == NULL ? t->marks[0] : *found;
+    pthread_mutex_unlock(&t->lock);
+    if (found == NULL) return begin_orienting(r, f);
+    r->replay = mark.replay;
+    r->at = mark.at.seq;
+    return read_from(r, r->replay.next, f);
+}
+
 static enum err source_go(void *state, uint64_t seq, struct fault *f)
 {
     struct trail_reader *r = state;
     struct fleet_trail *t = r->trail;
     pthread_mutex_lock(&t->lock);
-    const struct mark *found = mark_before(t, seq);
-    struct mark mark = found == NULL ? t->marks[0] : *found;
+    const struct mark *found = mark_before(t, seq, r->begin);
+    bool reads_on = r->log != NULL && r->at <= seq && (found == NULL || r->at >= found->at.seq);
     pthread_mutex_unlock(&t->lock);
     r->wanted = seq;
-    if (r->log != NULL && r->at <= seq && (found == NULL || r->at >= mark.at.seq))
-        return ERR_OK; /* it reads on */
+    if (reads_on) return ERR_OK;
     orient_end(r);
     r->at = UINT64_MAX; /* it reads nothing */
-    const struct statelog_options options = {.access = t->access, .reads_only = true};
-    enum err err = r->log == NULL ? statelog_open(&options, &r->log, f) : ERR_OK;
-    if (err != ERR_OK) return err;
-    if (found == NULL) {
-        err = begin_orienting(r, f);
-    } else {
-        r->replay = mark.replay;
-        r->at = mark.at.seq;
-        err = read_from(r, r->replay.next, f);
-    }
+    enum err err = look_at_log(r, f);
+    if (err == ERR_OK) err = go_to_mark(r, seq, f);
     if (err != ERR_OK) r->at = UINT64_MAX;
     return err;
 }
@@ -365,7 +386,7 @@ static enum err orient_by(struct trail_reader *r, const struct entry *e, uint64_
     uint64_t seq;
     enum orient_result result = log_orient_add(r->orient, e, offset, &replay, &seq);
     pthread_mutex_lock(&t->lock);
-    const struct log_replay first = t->marks[0].replay;
+    const struct log_replay first = oldest_mark(t, r->begin)->replay;
     pthread_mutex_unlock(&t->lock);
     if (result == ORIENT_GOES_ON && offset + 1 >= first.next)
         result = log_orient_by(r->orient, &first.last, &replay, &seq) ||
@@ -474,10 +495,13 @@ static void source_confirm(void *state, uint64_t seq)
 
 static void source_tree(void *state, uint64_t seq, uint64_t *ret_next, struct frontier *ret)
 {
-    struct fleet_trail *t = ((struct trail_reader *)state)->trail;
+    struct trail_reader *r = state;
+    struct fleet_trail *t = r->trail;
+    struct fault ignored;
+    (void)look_at_log(r, &ignored); /* otherwise a mark may be one that the log has not */
     pthread_mutex_lock(&t->lock);
-    const struct mark *found = mark_before(t, seq);
-    if (found == NULL) found = &t->marks[0];
+    const struct mark *found = mark_before(t, seq, r->begin);
+    if (found == NULL) found = oldest_mark(t, r->begin);
     *ret_next = found->at.seq;
     *ret = found->at.tree;
     pthread_mutex_unlock(&t->lock);
