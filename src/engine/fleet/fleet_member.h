@@ -70,7 +70,8 @@ bool fleet_member_worry(struct fleet_member *m, char to[FLEET_REASON_TEXT]);
  * ERR_FLEET_MEMBER_UNFIT: why it cannot lead. */
 enum err fleet_member_hand_over(struct fleet_member *m, struct str node, struct fault *f);
 /* The leader raises the log's format by one. If this program knows no newer one, nothing happens.
- * ERR_FLEET_MEMBER_UNFIT: an engine does not know it. *ret: the format that will be in force. */
+ * ERR_FLEET_MEMBER_UNFIT: an engine, other than one that is silent for longer than its lease, does not
+ * know it. *ret: the format that will be in force. */
 enum err fleet_member_raise(struct fleet_member *m, uint16_t *ret, struct fault *f);
 
 /* ---- snapshots (fleet_snapshots.c) ---- */

@@ -95,7 +95,7 @@ enum err fleet_member_raise(struct fleet_member *m, uint16_t *ret, struct fault 
     const bool is_newest = m->format >= entry_format_newest();
     *ret = is_newest ? m->format : m->format + 1;
     for (unsigned i = 0; err == ERR_OK && i < r->count; i++)
-        if (r->list[i].known_format < *ret && roster_state(r, &r->list[i]) != ROSTER_LEFT)
+        if (r->list[i].known_format < *ret && roster_counts(r, &r->list[i]))
             err = fault_set(f, ERR_FLEET_MEMBER_UNFIT, "",
                             "%s (version %.32s) does not know format %u of the fleet's log, and "
                             "could not read it: upgrade that engine, or stop it, then try again",

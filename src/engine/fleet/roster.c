@@ -47,6 +47,12 @@ enum roster_state roster_state(const struct roster *r, const struct roster_membe
     return m->closed ? ROSTER_CLOSED : ROSTER_FOLLOWS;
 }
 
+bool roster_counts(const struct roster *r, const struct roster_member *m)
+{
+    const enum roster_state state = roster_state(r, m);
+    return state < ROSTER_SILENT || (state == ROSTER_SILENT && roster_age_ms(r, m) <= m->lease_ms);
+}
+
 const char *roster_state_text(enum roster_state state)
 {
     static const char *const texts[] = {[ROSTER_LEADS] = "leads",

@@ -6,7 +6,8 @@
  *   SILENT   no heartbeat for ROSTER_SILENT_MS of the log's time
  *   LEFT     silent, and its last heartbeat was closed
  *
- * A node has one row: its newest run's. What was silent for ROSTER_FORGET_MS has none. Nothing that is
+ * A node has one row: its newest run's. What was silent for ROSTER_FORGET_MS has none: an engine that
+ * is lost for ever is forgotten without a command. Nothing waits for it after its lease. Nothing that is
  * safe or unsafe depends on this table (peers.h has what revocations wait for). Pure; one thread. */
 #ifndef ENGINE_ROSTER_H
 #define ENGINE_ROSTER_H
@@ -42,6 +43,9 @@ static inline uint64_t roster_age_ms(const struct roster *r, const struct roster
 {
     return r->log_ms > m->append_ms ? r->log_ms - m->append_ms : 0;
 }
+/* Whether something may wait for it: it has not left, and the lease of its newest heartbeat has not passed.
+ */
+bool roster_counts(const struct roster *r, const struct roster_member *m);
 /* How many sent a heartbeat lately; how many should have, and have not. */
 unsigned roster_present(const struct roster *r);
 unsigned roster_silent(const struct roster *r);
