@@ -287,14 +287,32 @@ static enum err put_checkpoints(struct walk *w, const struct evidence_place *at,
     return err == ERR_END ? ERR_OK : err;
 }
 
+/* PostgreSQL sends bytes as hex digits. */
+static enum err put_bytes(struct walk *w, struct str stored)
+{
+    if (database_is_postgres(w->database)) {
+        size_t size = stored.size / 2;
+        arena_reset(&w->arena);
+        uint8_t *bytes = arena_take(&w->arena, size + 1);
+        if (bytes == NULL) return ERR_FULL;
+        if (stored.size % 2 != 0 || !hex_read(stored.bytes, bytes, size)) return ERR_CORRUPT;
+        stored = str_of((const char *)bytes, size);
+    }
+    base64_put(w->out, stored, 0);
+    return ERR_OK;
+}
+
 /* A clash or a poisoned entry has the seq of another record, which is in the tree. */
 static enum err put_quarantined(struct walk *w, const struct evidence_place *at, uint64_t last)
 {
-    struct statement *s = stream_statement(
-        w,
-        "SELECT seq, event FROM quarantine WHERE node = ?1 AND journal = ?2 AND seq > ?3 AND"
-        " seq <= ?4 AND reason IN ('invalid', 'event_id clash') ORDER BY seq",
-        at);
+#define QUARANTINED(bytes)                                                                         \
+    "SELECT seq, " bytes " FROM quarantine WHERE node = ?1 AND journal = ?2 AND seq > ?3 AND"      \
+    " seq <= ?4 AND reason IN ('invalid', 'event_id clash') ORDER BY seq"
+    struct statement *s =
+        stream_statement(w,
+                         database_is_postgres(w->database) ? QUARANTINED("encode(event, 'hex')")
+                                                           : QUARANTINED("event"),
+                         at);
     bind_u64(s, 3, at->seq);
     bind_u64(s, 4, last);
     enum err err;
@@ -302,7 +320,8 @@ static enum err put_quarantined(struct walk *w, const struct evidence_place *at,
         put_kind(w, "quarantined", at->node, at->journal);
         put_member_u64(w, "seq", column_u64(s, 0));
         buf_put_literal(w->out, ",\"bytes\":\"");
-        base64_put(w->out, column_text(s, 1), 0);
+        err = put_bytes(w, column_text(s, 1));
+        if (err != ERR_OK) break;
         buf_put_byte(w->out, '"');
         put_end(w);
     }
