@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import sqlite3
 import struct
@@ -265,3 +266,129 @@ def test_what_a_leader_had_not_committed_never_reaches_the_trail(fleet, step):  
     assert len(stale) == 2 and all('"late"' in event for event in stale), stale
     assert not [event for _, _, event in fleet.stored() if '"late"' in event]
     fleet.verify()
+
+
+# ---- what the platform lacks ----
+
+
+class Lacking(Trailed):
+    def __init__(self, broker, folder):
+        super().__init__(broker, folder)
+        for engine in self.engines[1:]:
+            engine.arguments += ["--snapshot.interval", "1s"]
+        self.round = 0
+
+    def change(self, at):
+        """Two records."""
+        self.round += 1
+        with self.at(at) as wire:
+            reply = wire.post("/v1/agent/authorize", {"actor": f"asks-{self.round}", "action": "pay_x"})
+        assert reply.status == 200 and reply.json["decision"] == "human_review", reply
+
+    def change_until(self, at, question, what):
+        def answer():
+            self.change(at)
+            return question()
+        eventually(answer, what)
+
+    def offsets(self, number):
+        """Up to which its snapshots have the log, the newest first."""
+        return [int(file.name[6:], 16) for file in self.snapshots(number)]
+
+    def wait_snapshot(self, number):
+        def has_one():
+            files = self.snapshots(number)
+            return files and self.has_all(files[0], number)
+        eventually(has_one, "it has a snapshot with all records, and so has the platform")
+
+    def swap_store(self, files=None):
+        """What the platform's store has, while it is stopped; or it comes back with these."""
+        self.platform.stop()
+        found = list(self.data.glob("platform.db*"))
+        kept = {file: file.read_bytes() for file in found}
+        for file in found if files else []:
+            file.unlink()
+        for file, whole in (files or {}).items():
+            file.write_bytes(whole)
+        self.platform.start()
+        return kept
+
+    def kept_entries(self):
+        """[(the records, whether they are an entry's that counts)], as far as the leader has not given up the log."""
+        said = re.findall(r'"fleet_log_shortened".*?offset (\d+)', self.engines[2].tail(1 << 20))
+        counted = {event for _, _, event in replayed(self.broker, self.name)[0]}
+        entries = (entry(*message) for message in messages(self.broker, f"writ.state.{self.name}"))
+        return [(one.records, one.records[0] in counted) for one in entries if one.records and one.offset >= int(said[-1])]
+
+
+@pytest.fixture
+def lacking(broker, tmp_path):
+    three = Lacking(broker, tmp_path)
+    try:
+        three.seed()
+        three.engines[1].start()
+        three.wait_all()
+        yield three
+    finally:
+        three.close()
+
+
+def test_a_leader_that_began_with_a_snapshot_publishes_what_the_platform_lacks(lacking):
+    """The log was shortened, and begins with an entry that does not count. The platform comes back with an older store."""
+    first, second, third = lacking.engines
+    way = lacking.ways[0]
+    way.hold(b"writ-fleet-entries")
+
+    def ask():
+        with contextlib.suppress(OSError, EOFError, AssertionError), lacking.at(0) as wire:
+            wire.post("/v1/agent/authorize", {"actor": "late", "action": "pay_late"})
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    eventually(lambda: b'"late"' in way.kept, "its entry is on the way")
+    first.signal(signal.SIGSTOP)
+    eventually(lambda: lacking.leads(1), "another engine leads")
+    lacking.wait_snapshot(1)
+    backup = lacking.swap_store()
+    way.release()
+    eventually(lambda: replayed(lacking.broker, lacking.name)[1], "the late entry is in the log")
+    first.signal(signal.SIGCONT)
+    assert first.wait() == 1
+    asking.join()
+    for file in lacking.snapshots(0):
+        file.unlink()
+    first.start()
+    lacking.change(1)
+    lacking.wait_snapshot(1)
+    third.start()
+    node = (lacking.data_of(2) / "engine/node").read_text().strip()
+    with lacking.at(1, "root") as wire:
+        eventually(lambda: wire.post("/v1/fleet/lead", {"node": node}).status == 200, "the third may lead")
+    assert second.wait() == 1
+    del second.arguments[-2:]  # no more snapshots: the log keeps what is behind its older one
+    second.start()
+    eventually(lambda: lacking.leads(2), "the third leads")
+    lacking.change_until(2, lambda: '"event":"fleet_log_shortened"' in third.tail(1 << 20), "the log is shortened")
+    lacking.settle()
+    kept = lacking.kept_entries()
+    assert '"late"' in kept[0][0][0] and [counts for _, counts in kept] == [False] + [True] * (len(kept) - 1), kept[:3]
+    lacking.swap_store(backup)
+    _, stale = lacking.check()
+    assert len(stale) == 2 and all('"late"' in event for event in stale), stale
+
+    # The platform is away while the leader is lost: the log still has what the next one needs, and it has the tree.
+    lacking.trust_all()
+    lacking.wait_snapshot(2)
+    lacking.platform.stop()
+    has = max(lacking.offsets(2))
+    second.stop()
+    first.stop()
+    first.arguments += ["--snapshot.interval", "1s"]
+    first.start()
+    lacking.change_until(2, lambda: min(min(lacking.offsets(n)) for n in (0, 2)) > has, "both have two snapshots of later")
+    newest = max(lacking.offsets(2))
+    lacking.change_until(2, lambda: max(lacking.offsets(2)) > newest, "the leader could have shortened the log")
+    third.kill()
+    eventually(lambda: lacking.leads(0), "another engine leads")
+    lacking.platform.start()
+    lacking.check()
+    lacking.verify()
