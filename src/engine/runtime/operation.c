@@ -296,8 +296,9 @@ static void take_steps(struct operation *e)
     check(!w->is_stepping);
     check(e->process != NULL);
     w->is_stepping = true;
+    operation_check(e);
     for (;;) {
-        operation_check(e);
+        check(e->step < e->process->count);
         const struct step *s = &e->process->steps[e->step];
         const bool is_answered = e->state == OPERATION_ANSWERED;
         e->state = OPERATION_STEPPING;
@@ -311,6 +312,7 @@ static void take_steps(struct operation *e)
             break;
         } else {
             check(e->state == OPERATION_ANSWERED);
+            operation_check(e);
         }
     }
     w->is_stepping = false;
