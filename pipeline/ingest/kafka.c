@@ -139,9 +139,12 @@ static bool translate(const rd_kafka_message_t *m, struct message *to)
                                              .seq = header(headers, "seq"),
                                              .schema = header(headers, "schema"),
                                              .mac = header(headers, "mac"),
-                                             .checkpoint = header(headers, "checkpoint"),
-                                             .from_seq = header(headers, "from_seq"),
-                                             .frontier = header(headers, "frontier")};
+                                             .checkpoint = header(headers, "checkpoint")};
+    /* Most have no checkpoint, and a header that is missing costs a look at all others. */
+    if (!str_is_absent(to->headers.checkpoint)) {
+        to->headers.from_seq = header(headers, "from_seq");
+        to->headers.frontier = header(headers, "frontier");
+    }
     return true;
 }
 
