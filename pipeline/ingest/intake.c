@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/planted.h"
+#include "evidence/merkle.h"
 #include "pipeline/ingest/stream.h"
 #include "store/store_inside.h"
 
@@ -176,10 +177,10 @@ static bool mac_fits(const struct taking *t, const struct message *m,
                                        .journal = p->journal,
                                        .epoch = p->epoch,
                                        .first_seq = p->seq,
-                                       .body = m->value,
                                        .mac = m->headers.mac,
                                        .checkpoint = checkpoint_of(&m->headers)};
-    return ingest_mac_fits(t->in->store, &alone);
+    const struct sha256 leaf = merkle_leaf(t->in->store->hasher, m->value);
+    return ingest_mac_fits(t->in->store, &alone, &leaf, 1);
 }
 
 static enum err take(struct taking *t, const struct message *m)

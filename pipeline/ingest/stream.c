@@ -327,18 +327,46 @@ static enum err bad_mac(struct fault *f)
                      "the engine and the platform have the same pepper_file");
 }
 
-/* The MAC that the lines so far have as a run. */
-static struct sha256 mac_of(struct hasher *h, const struct sha256 *of_all,
-                            const struct ingest_batch *batch, const struct buf *leaves)
+static struct sha256 mac_of(struct hasher *h, const struct hmac_key *key,
+                            const struct ingest_batch *batch, const struct sha256 *leaves,
+                            uint64_t count)
 {
-    check(!leaves->overflow); /* check_lines() */
     const struct run run = {.epoch = batch->epoch,
                             .first_seq = batch->first_seq,
-                            .count = leaves->size / sizeof(struct sha256),
-                            .leaves = (const struct sha256 *)(const void *)leaves->bytes,
+                            .count = count,
+                            .leaves = leaves,
                             .checkpoint = batch->checkpoint};
-    const struct sha256 key = run_key(of_all, batch->node, batch->journal);
-    return run_mac(h, &key, &run);
+    return run_mac(h, key, &run);
+}
+
+/* Whether a MAC could be made of it at all. */
+static bool may_have_mac(const struct store *s, const struct ingest_batch *batch)
+{
+    return s->has_set_keys && batch->epoch.size == RUN_EPOCH_BYTES && batch->node.size > 0 &&
+           batch->node.size <= LIMIT_ID_CHARACTERS && batch->journal.size <= LIMIT_ID_CHARACTERS;
+}
+
+static const struct hmac_key *key_of(struct store *s, const struct ingest_batch *batch)
+{
+    struct last_run_key *last = &s->run_key;
+    if (str_equal(batch->node, str_of(last->node, last->node_size)) &&
+        str_equal(batch->journal, str_of(last->journal, last->journal_size)))
+        return &last->key;
+    struct sha256 key = run_key(&s->record_key, batch->node, batch->journal);
+    last->key = run_key_prepare(s->hasher, &key);
+    memory_wipe(&key, sizeof key);
+    memcpy(last->node, batch->node.bytes, last->node_size = batch->node.size);
+    memcpy(last->journal, batch->journal.bytes, last->journal_size = batch->journal.size);
+    return &last->key;
+}
+
+bool ingest_mac_fits(struct store *s, const struct ingest_batch *batch, const struct sha256 *leaves,
+                     uint64_t count)
+{
+    struct sha256 given;
+    if (!may_have_mac(s, batch) || !sha256_read_hex(batch->mac, &given)) return false;
+    const struct sha256 mac = mac_of(s->hasher, key_of(s, batch), batch, leaves, count);
+    return bytes_equal_secret(mac.bytes, given.bytes, sizeof mac.bytes);
 }
 
 static void put_leaf(struct buf *leaves, const struct sha256 *leaf)
@@ -346,22 +374,35 @@ static void put_leaf(struct buf *leaves, const struct sha256 *leaf)
     buf_put(leaves, str_of((const char *)leaf->bytes, sizeof leaf->bytes));
 }
 
-static bool is_mac(const struct ingest_batch *batch, const struct sha256 *mac)
+static const struct sha256 *leaves_of(const struct buf *leaves, uint64_t *ret_count)
 {
-    struct sha256 given;
-    return sha256_read_hex(batch->mac, &given) &&
-           bytes_equal_secret(mac->bytes, given.bytes, sizeof mac->bytes);
+    check(!leaves->overflow); /* check_lines() */
+    *ret_count = leaves->size / sizeof(struct sha256);
+    return (const struct sha256 *)(const void *)leaves->bytes;
+}
+
+static bool leaves_fit(struct store *s, const struct ingest_batch *batch, const struct buf *leaves)
+{
+    uint64_t count;
+    const struct sha256 *list = leaves_of(leaves, &count);
+    return ingest_mac_fits(s, batch, list, count);
+}
+
+static void put_leaves(struct buf *leaves, struct hasher *h, struct str body)
+{
+    struct str line;
+    while (body.size > 0 && str_split(&body, '\n', &line)) {
+        const struct sha256 leaf = merkle_leaf(h, line);
+        put_leaf(leaves, &leaf);
+    }
 }
 
 /* All lines were walked. */
 static enum err settle_mac(struct intake *in)
 {
     if (!in->owes_mac) return ERR_OK;
-    struct hasher *h = hasher_create();
-    const struct sha256 mac = mac_of(h, &in->store->record_key, in->batch, &in->leaves);
-    hasher_destroy(h);
     in->owes_mac = false;
-    return is_mac(in->batch, &mac) ? ERR_OK : bad_mac(in->fault);
+    return leaves_fit(in->store, in->batch, &in->leaves) ? ERR_OK : bad_mac(in->fault);
 }
 
 static enum err check_mac(struct intake *in)
@@ -394,16 +435,13 @@ static enum err take_new(struct intake *in, struct str lines)
 /* The lines that are stored already. */
 static enum err take_again(struct intake *in, struct str *rest)
 {
-    struct hasher *h = hasher_create();
     struct str line;
     enum err err = ERR_OK;
     while (err == ERR_OK && in->end_seq < in->next_seq && !planted("no_dedupe") && rest->size > 0 &&
            str_split(rest, '\n', &line)) {
-        const struct sha256 leaf = in->owes_mac ? merkle_leaf(h, line) : (struct sha256){{0}};
-        if (in->owes_mac) put_leaf(&in->leaves, &leaf);
+        if (in->owes_mac) put_leaves(&in->leaves, in->store->hasher, line);
         err = line_again(in, in->end_seq++, line);
     }
-    hasher_destroy(h);
     return err;
 }
 
@@ -510,7 +548,11 @@ static enum err take_within(struct store *s, const struct ingest_batch *batch, b
     buf_init(&in.leaves, 0, LIMIT_INGEST_LINES * sizeof(struct sha256));
     enum err err = batch_take(&in);
     /* What is wrong with records counts only if they are an engine's. */
-    if (err != ERR_OK && in.owes_mac && !ingest_mac_fits(s, batch)) err = bad_mac(f);
+    if (err != ERR_OK && in.owes_mac) {
+        buf_clear(&in.leaves);
+        put_leaves(&in.leaves, s->hasher, batch->body);
+        if (!leaves_fit(s, batch, &in.leaves)) err = bad_mac(f);
+    }
     buf_fini(&in.leaves);
     buf_fini(&in.copied);
     arena_fini(&in.arena);
@@ -535,30 +577,16 @@ struct sha256 ingest_mac(const struct sha256 *of_all, const struct ingest_batch 
 {
     struct hasher *h = hasher_create();
     struct buf leaves;
-    struct str rest = batch->body, line;
+    uint64_t count;
     buf_init(&leaves, 1 << 10, LIMIT_INGEST_LINES * sizeof(struct sha256));
-    while (rest.size > 0 && str_split(&rest, '\n', &line)) {
-        const struct sha256 leaf = merkle_leaf(h, line);
-        put_leaf(&leaves, &leaf);
-    }
-    const struct sha256 mac = mac_of(h, of_all, batch, &leaves);
+    put_leaves(&leaves, h, batch->body);
+    const struct sha256 raw = run_key(of_all, batch->node, batch->journal);
+    const struct hmac_key key = run_key_prepare(h, &raw);
+    const struct sha256 *list = leaves_of(&leaves, &count);
+    const struct sha256 mac = mac_of(h, &key, batch, list, count);
     buf_fini(&leaves);
     hasher_destroy(h);
     return mac;
-}
-
-/* Whether a MAC could be made of it at all. */
-static bool may_have_mac(const struct store *s, const struct ingest_batch *batch)
-{
-    return s->has_set_keys && batch->epoch.size == RUN_EPOCH_BYTES &&
-           batch->node.size <= LIMIT_ID_CHARACTERS && batch->journal.size <= LIMIT_ID_CHARACTERS;
-}
-
-bool ingest_mac_fits(const struct store *s, const struct ingest_batch *batch)
-{
-    if (!may_have_mac(s, batch)) return false;
-    const struct sha256 mac = ingest_mac(&s->record_key, batch);
-    return is_mac(batch, &mac);
 }
 
 enum err ingest_stream(struct store *s, const struct ingest_batch *given, struct ingest_result *ret,

@@ -67,8 +67,10 @@ enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch,
 /* The MAC of the lines as one run of the batch's stream; `of_all` as of run_key(). The epoch has
  * RUN_EPOCH_BYTES. */
 struct sha256 ingest_mac(const struct sha256 *of_all, const struct ingest_batch *batch);
-/* Whether batch->mac is that. */
-bool ingest_mac_fits(const struct store *s, const struct ingest_batch *batch);
+/* Whether batch->mac is that of the batch's stream and of `count` lines with these leaves
+ * (merkle_leaf). */
+bool ingest_mac_fits(struct store *s, const struct ingest_batch *batch, const struct sha256 *leaves,
+                     uint64_t count);
 /* Within a transaction: these bytes go to quarantine and to the log. */
 enum err ingest_quarantine(struct store *s, const struct audit_quarantined *q, struct fault *f);
 

@@ -19,7 +19,7 @@ struct http_transport {
     struct http_client *client;
     char *key_file;
     char *node;
-    struct sha256 record_key;
+    struct hmac_key record_key;
     struct hasher *hasher;
     struct buf bearer; /* "Bearer wk_…" */
     struct buf target; /* of the positions route */
@@ -250,8 +250,8 @@ enum err transport_http_create(const char *url, struct tls *tls, const char *key
     t->door = (struct transport){t, http_find, http_send, http_interrupt, http_destroy, NULL};
     t->key_file = strdup(key_file);
     t->node = strdup(node);
-    t->record_key = *record_key;
     t->hasher = hasher_create();
+    t->record_key = run_key_prepare(t->hasher, record_key);
     check(t->key_file != NULL && t->node != NULL);
     buf_init(&t->bearer, 0, KEY_BYTES_MAX + 16);
     buf_init(&t->target, 0, 4096);

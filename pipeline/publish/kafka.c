@@ -55,7 +55,7 @@ struct kafka_transport {
     const char *topic_name; /* the login's */
     struct topic_login login;
     struct arena arena; /* of the current record */
-    struct sha256 record_key;
+    struct hmac_key record_key;
     struct hasher *hasher;
     struct window window;
     rd_kafka_resp_err_t failed; /* of the first record that the client gave up */
@@ -561,8 +561,8 @@ enum err transport_kafka_create(const struct publish_kafka *o, const char *node,
         (struct transport){k, kafka_find, kafka_send, kafka_interrupt, kafka_destroy, kafka_settle};
     k->positions = positions;
     k->node = copy(node);
-    k->record_key = *record_key;
     k->hasher = hasher_create();
+    k->record_key = run_key_prepare(k->hasher, record_key);
     k->compression = copy(o->compression);
     topic_login_init(&k->login, &o->access, k);
     k->topic_name = k->login.access.topic;

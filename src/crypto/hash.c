@@ -73,14 +73,22 @@ struct sha256 hasher_end(struct hasher *h)
     return finish(h);
 }
 
-struct sha256 hasher_hmac(struct hasher *h, struct str key, struct str bytes)
+/* The states are public in OpenSSL's context, since other programs save them, too. */
+static void keep_state(struct hasher *h, uint32_t to[8])
 {
-    return hasher_hmac_parts(h, key, &bytes, 1);
+    for (size_t i = 0; i < 8; i++) to[i] = h->work.h[i];
 }
 
-struct sha256 hasher_hmac_parts(struct hasher *h, struct str key, const struct str *parts,
-                                size_t count)
+static void start_at(struct hasher *h, const uint32_t state[8])
 {
+    start(h);
+    for (size_t i = 0; i < 8; i++) h->work.h[i] = state[i];
+    h->work.Nl = SHA256_BLOCK * 8;
+}
+
+struct hmac_key hmac_key_make(struct hasher *h, struct str key)
+{
+    struct hmac_key made;
     check(!h->begun);
     uint8_t pad[SHA256_BLOCK] = {0};
     if (key.size > sizeof pad) {
@@ -92,15 +100,34 @@ struct sha256 hasher_hmac_parts(struct hasher *h, struct str key, const struct s
     for (size_t i = 0; i < sizeof pad; i++) pad[i] ^= 0x36;
     start(h);
     feed(h, pad, sizeof pad);
-    for (size_t i = 0; i < count; i++)
-        if (parts[i].size > 0) feed(h, parts[i].bytes, parts[i].size);
-    struct sha256 inner = finish(h);
+    keep_state(h, made.inner);
     for (size_t i = 0; i < sizeof pad; i++) pad[i] ^= 0x36 ^ 0x5c;
     start(h);
     feed(h, pad, sizeof pad);
-    feed(h, inner.bytes, sizeof inner.bytes);
+    keep_state(h, made.outer);
     memory_wipe(pad, sizeof pad);
+    return made;
+}
+
+struct sha256 hasher_hmac_parts(struct hasher *h, const struct hmac_key *key,
+                                const struct str *parts, size_t count)
+{
+    check(!h->begun);
+    start_at(h, key->inner);
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].size > 0) feed(h, parts[i].bytes, parts[i].size);
+    struct sha256 inner = finish(h);
+    start_at(h, key->outer);
+    feed(h, inner.bytes, sizeof inner.bytes);
     return finish(h);
+}
+
+struct sha256 hasher_hmac(struct hasher *h, struct str key, struct str bytes)
+{
+    struct hmac_key made = hmac_key_make(h, key);
+    struct sha256 mac = hasher_hmac_parts(h, &made, &bytes, 1);
+    memory_wipe(&made, sizeof made);
+    return mac;
 }
 
 struct sha256 sha256_once(struct str bytes)

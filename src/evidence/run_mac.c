@@ -15,13 +15,18 @@ struct sha256 run_key(const struct sha256 *of_all, struct str node, struct str j
     return hmac_once(str_of((const char *)of_all->bytes, sizeof of_all->bytes), buf_view(&stream));
 }
 
+struct hmac_key run_key_prepare(struct hasher *h, const struct sha256 *key)
+{
+    return hmac_key_make(h, str_of((const char *)key->bytes, sizeof key->bytes));
+}
+
 static struct str big_endian(uint64_t number, char to[NUMBER_BYTES])
 {
     for (size_t i = 0; i < NUMBER_BYTES; i++) to[i] = (char)(number >> (56 - 8 * i));
     return str_of(to, NUMBER_BYTES);
 }
 
-struct sha256 run_mac(struct hasher *h, const struct sha256 *key, const struct run *r)
+struct sha256 run_mac(struct hasher *h, const struct hmac_key *key, const struct run *r)
 {
     char first[NUMBER_BYTES], count[NUMBER_BYTES], from[NUMBER_BYTES];
     check(r->epoch.size == RUN_EPOCH_BYTES);
@@ -35,6 +40,5 @@ struct sha256 run_mac(struct hasher *h, const struct sha256 *key, const struct r
         STR("\n"),
         r->checkpoint.frontier,
     };
-    return hasher_hmac_parts(h, str_of((const char *)key->bytes, sizeof key->bytes), parts,
-                             sizeof parts / sizeof *parts);
+    return hasher_hmac_parts(h, key, parts, sizeof parts / sizeof *parts);
 }

@@ -25,8 +25,9 @@ struct run {
 
 /* The label for pepper_derive() of the key that all streams' keys are made of. */
 #define RUN_KEY_LABEL "writ records of engines 1"
-/* The key of one stream. */
+/* The key of one stream, and the same for many MACs. */
 struct sha256 run_key(const struct sha256 *of_all, struct str node, struct str journal);
-struct sha256 run_mac(struct hasher *h, const struct sha256 *key, const struct run *r);
+struct hmac_key run_key_prepare(struct hasher *h, const struct sha256 *key);
+struct sha256 run_mac(struct hasher *h, const struct hmac_key *key, const struct run *r);
 
 #endif

@@ -19,6 +19,7 @@ void store_share_pepper(struct store *s, const struct pepper *p)
 {
     s->set_keys = set_keys_derive(p);
     s->record_key = pepper_derive(p, STR(RUN_KEY_LABEL));
+    s->run_key.node_size = 0;
     s->registered_key = pepper_derive(p, STR("writ registered keys of engines 1"));
     s->has_set_keys = true;
 }

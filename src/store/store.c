@@ -64,6 +64,7 @@ enum err store_open(const char *path, bool writer, struct store **ret, struct fa
     s->audit_state = audit_rows_create(s->database);
     s->audit = (struct audit_store){.ops = audit_rows_ops(s->database), .state = s->audit_state};
     s->decoder = decoder_create();
+    s->hasher = hasher_create();
     *ret = s;
     return ERR_OK;
 }
@@ -84,6 +85,8 @@ void store_close(struct store *s)
     memory_wipe(&s->set_keys, sizeof s->set_keys);
     store_forget_asked(s);
     decoder_destroy(s->decoder);
+    hasher_destroy(s->hasher);
+    memory_wipe(&s->run_key, sizeof s->run_key);
     audit_rows_destroy(s->audit_state);
     database_close(s->database);
     free(s);

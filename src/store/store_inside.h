@@ -3,6 +3,7 @@
 #define STORE_STORE_INSIDE_H
 
 #include "access/set_mac.h"
+#include "base/limits.h"
 #include "base/log_rate.h"
 #include "base/planted.h"
 #include "base/map.h"
@@ -21,6 +22,13 @@ struct raised {
     uint64_t adopted_at; /* of its set */
 };
 
+/* The key of the stream whose run was checked last: the next run is mostly of the same one. */
+struct last_run_key {
+    char node[LIMIT_ID_CHARACTERS], journal[LIMIT_ID_CHARACTERS];
+    size_t node_size, journal_size; /* node_size 0: there is none */
+    struct hmac_key key;
+};
+
 struct store {
     struct database *database;
     struct audit_store audit; /* on the same connection */
@@ -35,6 +43,8 @@ struct store {
     bool has_set_keys;
     /* if has_set_keys: of all streams (evidence/run_mac.h); of the rows of engine_key.h */
     struct sha256 record_key, registered_key;
+    struct last_run_key run_key;       /* made of record_key */
+    struct hasher *hasher;             /* of the store's thread */
     const struct ed25519 *signer;      /* the platform's; NULL: none */
     struct log_rate checkpoint_alarms; /* of checkpoints that are refused */
     struct stored_set *set;            /* of this transaction; NULL: not read */

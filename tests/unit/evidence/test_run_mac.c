@@ -50,7 +50,8 @@ static void a_mac_has_every_part_of_its_run(void **state)
          "68897140f48d70c85afe02ac05e6f99fff234ec3b590138e4fd0dbd5f0c8e4d0"},
     };
     struct hasher *h = hasher_create();
-    const struct sha256 key = key_for(STR("node 1"), STR("0"));
+    const struct sha256 raw = key_for(STR("node 1"), STR("0"));
+    const struct hmac_key key = run_key_prepare(h, &raw);
     const struct sha256 leaves[LEAVES] = {
         merkle_leaf(h, STR("first")), merkle_leaf(h, STR("second")), merkle_leaf(h, STR("third"))};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

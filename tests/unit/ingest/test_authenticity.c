@@ -250,16 +250,22 @@ static void a_forged_message_goes_to_quarantine_and_the_genuine_record_is_stored
     m = genuine; /* its own, at another place */
     m.headers.seq = STR("6");
     put_in_topic(&s, r, &m);
+    m = genuine; /* its own, in another stream */
+    m.headers.node = STR("node-2");
+    put_in_topic(&s, r, &m);
+    m = genuine;
+    m.headers.journal = STR("1");
+    put_in_topic(&s, r, &m);
     m = message_of(str_from(forged), "1");
     m.headers.node = STR("invented");
     put_in_topic(&s, r, &m);
-    assert_int_equal(metrics_total(METRIC_INGEST_UNAUTHENTICATED) - before, 4);
+    assert_int_equal(metrics_total(METRIC_INGEST_UNAUTHENTICATED) - before, 6);
     assert_int_equal(
-        rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'unauthenticated'"), 4 - 1);
-    assert_rows(r, 4, 3, 5); /* the first two are the same bytes under one identity */
+        rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'unauthenticated'"), 6 - 1);
+    assert_rows(r, 4, 5, 5); /* the first two are the same bytes under one identity */
 
     put_in_topic(&s, r, &genuine);
-    assert_rows(r, 5, 3, 6);
+    assert_rows(r, 5, 5, 6);
     buf_fini(&s.intake.run);
 }
 

@@ -248,6 +248,7 @@ static void a_batch_has_its_mac_and_the_checkpoint_if_there_is_one(void **state)
                                                         {40, STR("bm90ZQ=="), STR("Zg==")}};
     struct wire w = wire_create();
     struct hasher *h = hasher_create();
+    const struct hmac_key key = run_key_prepare(h, &record_key);
     struct send_answer a = {0};
     struct stream_report ignored;
     struct fault f;
@@ -265,7 +266,7 @@ static void a_batch_has_its_mac_and_the_checkpoint_if_there_is_one(void **state)
         peer_will_answer(w.peer, 201, NULL, "{\"accepted\":2,\"next_seq\":43}");
         assert_int_equal(w.transport->send(w.transport->state, &b, &a, &f), SENT_ACCEPTED);
         const char *request = peer_request(w.peer, 1 + i);
-        sha256_write_hex(run_mac(h, &record_key, &run), mac);
+        sha256_write_hex(run_mac(h, &key, &run), mac);
         snprintf(line, sizeof line, "Writ-Mac: %.*s\r\n", SHA256_HEX, mac);
         assert_has(request, line);
         if (i == 1)
