@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/time.h"
 #include "cli/anchor_input.h"
 #include "cli/audit.h"
 #include "cli/evidence.h"
@@ -55,9 +56,12 @@ struct verify_run {
     size_t key_count;
     char platform[NOTE_NAME_MAX + 1];
     struct anchor_input anchors;
+    struct note_key witnesses[VERIFY_WITNESSES_MAX];
+    size_t witness_count;
     char from[TIME_MOST], to[TIME_MOST]; /* what the evidence is of; "": all */
     uint64_t first, last;                /* of the line `range` of the stream */
     char anchor_time[TIME_MOST], newest_anchor[TIME_MOST], last_time[TIME_MOST];
+    char newest_witness[TIME_MOST];
     uint64_t findings, records, own;
     struct buf out; /* of a line of output */
 };
@@ -199,6 +203,8 @@ static int begin_stream(struct verify_run *v, const struct evidence_line *l)
             (void)verify_add_platform(&v->stream, &k);
         }
     }
+    for (size_t i = 0; i < v->witness_count; i++)
+        (void)verify_add_witness(&v->stream, &v->witnesses[i]);
     if (str_equal(l->kind, STR("range"))) {
         v->first = json_u64(l->head, STR("from_seq"), 1);
         v->last = json_u64(l->head, STR("end_seq"), 0);
@@ -214,6 +220,42 @@ static int begin_stream(struct verify_run *v, const struct evidence_line *l)
                                                                       .is_anchor = true});
     }
     return DONE;
+}
+
+static const char *witness_time(const struct verify_witness *w, char to[TIME_TEXT + 1])
+{
+    to[0] = to[TIME_TEXT] = '\0';
+    if (w->end > 0) time_write(w->time_s < UINT32_MAX ? w->time_s * 1000 : UINT64_MAX, to);
+    return to;
+}
+
+static void put_witnesses(struct buf *out, const struct verify *s)
+{
+    char time[TIME_TEXT + 1];
+    buf_put_literal(out, ",\"witnesses\":[");
+    for (size_t i = 0; i < s->witness_count; i++) {
+        const struct verify_witness *w = &s->witnesses[i];
+        buf_printf(out, "%s{\"until\":%llu", i > 0 ? "," : "", (unsigned long long)w->end);
+        put_text_member(out, "name", w->key.name);
+        put_text_member(out, "time", str_from(witness_time(w, time)));
+        buf_put_byte(out, '}');
+    }
+    buf_put_byte(out, ']');
+}
+
+static void print_witnesses(FILE *out, const struct verify *s)
+{
+    char time[TIME_TEXT + 1];
+    for (size_t i = 0; i < s->witness_count; i++) {
+        const struct verify_witness *w = &s->witnesses[i];
+        if (w->end == 0) continue; /* a finding */
+        fprintf(out, "  signed by the witness %.*s at %s until record %llu",
+                STR_FORMAT(w->key.name), witness_time(w, time), (unsigned long long)w->end);
+        if (s->next - 1 > w->end)
+            fprintf(out, ", not yet records %llu to %llu", (unsigned long long)w->end + 1,
+                    (unsigned long long)s->next - 1);
+        fputs("\n", out);
+    }
 }
 
 static void print_stream(struct verify_run *v)
@@ -233,9 +275,11 @@ static void print_stream(struct verify_run *v)
         put_text_member(line, "checkpoint_time", str_from(v->good_time));
         buf_printf(line, ",\"anchored_until\":%llu", (unsigned long long)s->anchored_end);
         put_text_member(line, "anchor_time", str_from(v->anchor_time));
-        buf_printf(line, ",\"dropped\":%llu,\"dropped_until\":%llu,\"given_up\":%llu}",
+        buf_printf(line, ",\"dropped\":%llu,\"dropped_until\":%llu,\"given_up\":%llu",
                    (unsigned long long)s->dropped, (unsigned long long)s->dropped_last,
                    (unsigned long long)s->given_up);
+        if (s->witness_count > 0) put_witnesses(line, s);
+        buf_put_byte(line, '}');
         print_json(v->c, buf_view(line));
         return;
     }
@@ -252,6 +296,7 @@ static void print_stream(struct verify_run *v)
     if (s->anchored_end > 0)
         fprintf(out, "  anchored until the anchor of %s (record %llu)\n", v->anchor_time,
                 (unsigned long long)s->anchored_end);
+    print_witnesses(out, s);
     if (s->dropped > 0)
         fprintf(out, "  dropped by retention until record %llu, signed %s\n",
                 (unsigned long long)s->dropped_last, s->dropped_time);
@@ -286,6 +331,10 @@ static void end_stream(struct verify_run *v, uint64_t position)
     print_stream(v);
     keep_newest(v->newest_time, v->good_time);
     keep_newest(v->newest_anchor, v->anchor_time);
+    for (size_t i = 0; i < v->stream.witness_count; i++) {
+        char time[TIME_MOST] = "";
+        keep_newest(v->newest_witness, witness_time(&v->stream.witnesses[i], time));
+    }
     verify_fini(&v->stream);
     v->has_stream = false;
 }
@@ -503,7 +552,11 @@ static int print_result(struct verify_run *v)
 {
     struct cli *c = v->c;
     bool is_anchored = v->newest_anchor[0] != '\0';
-    const char *until = is_anchored ? v->newest_anchor : v->newest_time;
+    bool is_witnessed = !is_anchored && v->newest_witness[0] != '\0';
+    const char *until = is_anchored    ? v->newest_anchor
+                        : is_witnessed ? v->newest_witness
+                                       : v->newest_time;
+    const char *what = is_anchored ? "anchor" : is_witnessed ? "witness" : "checkpoint";
     check_unmet_anchors(v);
     if (!v->is_ended)
         found(v, "cut", STR("evidence"), (struct str){0}, 0, 0, (struct str){0},
@@ -515,7 +568,7 @@ static int print_result(struct verify_run *v)
                    (unsigned long long)v->findings, (unsigned long long)v->records,
                    (unsigned long long)v->own);
         put_text_member(line, "complete_until", str_from(v->findings == 0 ? until : ""));
-        put_text_member(line, "until_the", is_anchored ? STR("anchor") : STR("checkpoint"));
+        put_text_member(line, "until_the", str_from(what));
         put_text_member(line, "from", str_from(v->from));
         put_text_member(line, "to", str_from(v->to));
         buf_put_byte(line, '}');
@@ -527,8 +580,8 @@ static int print_result(struct verify_run *v)
     } else {
         if (v->from[0] != '\0') fprintf(c->out, "from %s on: ", v->from);
         if (v->to[0] != '\0') fprintf(c->out, "before %s: ", v->to);
-        fprintf(c->out, "complete until the %s of %s\n", is_anchored ? "anchor" : "checkpoint",
-                until);
+        fprintf(c->out, "complete until the %s of %s\n",
+                is_witnessed ? "signature of the witness" : what, until);
     }
     return v->findings > 0 ? REFUSED : DONE;
 }
@@ -550,6 +603,27 @@ static int run_lines(struct verify_run *v)
     return code == DONE ? print_result(v) : code;
 }
 
+/* Keys of witnesses, with blanks between: their names have none. */
+static int read_witnesses(struct verify_run *v, struct str keys)
+{
+    struct str one;
+    struct fault why;
+    if (str_is_absent(keys)) return DONE;
+    while (str_split(&keys, ' ', &one)) {
+        if (one.size == 0) continue;
+        if (v->witness_count == VERIFY_WITNESSES_MAX)
+            return cli_complain(v->c, USAGE, "--witness: at most %d keys", VERIFY_WITNESSES_MAX);
+        struct note_key *key = &v->witnesses[v->witness_count++];
+        if (note_key_read(one, key, &why) != ERR_OK)
+            return cli_complain(v->c, USAGE, "--witness: %s", why.text);
+        if (key->type != NOTE_WITNESS)
+            return cli_complain(v->c, USAGE,
+                                "--witness: %.*s is the key of a log; a witness has one of type 4",
+                                STR_FORMAT(key->name));
+    }
+    return DONE;
+}
+
 static int read_options(struct verify_run *v, const struct arguments *a)
 {
     struct str file = argument_text(a, "file"), keys = argument_text(a, "keys"),
@@ -565,6 +639,7 @@ static int read_options(struct verify_run *v, const struct arguments *a)
     if (code == DONE && !v->own_keys) code = read_keys(v, keys.bytes);
     if (code == DONE && !str_is_absent(anchors))
         code = anchor_input_read(v->c, &v->anchors, anchors.bytes);
+    if (code == DONE) code = read_witnesses(v, argument_text(a, "witness"));
     return code;
 }
 
@@ -599,6 +674,7 @@ const struct flag verify_flags[] = {
     {"keys", "FILE", "only the keys in this file count: lines `key` of an evidence file"},
     {"anchors", "PATH",
      "kept checkpoints, which must be here: file of an anchor, folder, evidence"},
+    {"witness", "KEY", "this witness must have signed each stream; several with blanks between"},
     {NULL, NULL, NULL}};
 
 const char verify_text[] =

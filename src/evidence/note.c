@@ -5,10 +5,11 @@
 #include "crypto/public_key.h"
 
 enum {
-    TYPE_ED25519 = 1,
     KEY_ID_BYTES = 4,
+    TIME_BYTES = 8, /* of a witness, before its signature */
     SIGNED_BYTES = KEY_ID_BYTES + ED25519_SIGNATURE_BYTES,
-    SIGNED_DIGITS = (SIGNED_BYTES + 2) / 3 * 4,
+    COSIGNED_BYTES = SIGNED_BYTES + TIME_BYTES,
+    COSIGNED_DIGITS = (COSIGNED_BYTES + 2) / 3 * 4,
     TYPED_KEY_BYTES = 1 + ED25519_KEY_BYTES,
     TYPED_KEY_DIGITS = TYPED_KEY_BYTES / 3 * 4,
     KEY_ID_HEX = 2 * KEY_ID_BYTES,
@@ -119,19 +120,25 @@ enum err note_read(struct str bytes, struct note *ret, struct fault *f)
 
 /* ---- keys ---- */
 
-struct note_key note_key_of(struct str name, const uint8_t public_key[ED25519_KEY_BYTES])
+static struct note_key key_of(struct str name, enum note_key_type type,
+                              const uint8_t public_key[ED25519_KEY_BYTES])
 {
     char text[NOTE_NAME_MAX + 2 + ED25519_KEY_BYTES];
     struct buf out = buf_over(text, sizeof text);
     check(note_name_is_valid(name));
     buf_put(&out, name);
     buf_put_byte(&out, '\n');
-    buf_put_byte(&out, TYPE_ED25519);
+    buf_put_byte(&out, (char)type);
     buf_put(&out, str_of((const char *)public_key, ED25519_KEY_BYTES));
     struct sha256 digest = sha256_once(buf_view(&out));
-    struct note_key k = {.name = name, .id = key_id_of(digest.bytes)};
+    struct note_key k = {.name = name, .type = type, .id = key_id_of(digest.bytes)};
     memcpy(k.public_key, public_key, ED25519_KEY_BYTES);
     return k;
+}
+
+struct note_key note_key_of(struct str name, const uint8_t public_key[ED25519_KEY_BYTES])
+{
+    return key_of(name, NOTE_AUTHOR, public_key);
 }
 
 enum err note_key_read(struct str text, struct note_key *ret, struct fault *f)
@@ -146,10 +153,11 @@ enum err note_key_read(struct str text, struct note_key *ret, struct fault *f)
     if (!is_read)
         return fault_set(f, ERR_BAD_VALUE, "",
                          "a key is written NAME+ID+BASE64: 8 digits of the id, 44 of the key");
-    if (bytes[0] != TYPE_ED25519)
+    if (bytes[0] != NOTE_AUTHOR && bytes[0] != NOTE_WITNESS)
         return fault_set(f, ERR_BAD_VALUE, "",
-                         "the key is of type %u; only type 1 (Ed25519) is read", bytes[0]);
-    struct note_key k = note_key_of(name, bytes + 1);
+                         "the key is of type %u; only the types 1 and 4 (Ed25519) are read",
+                         bytes[0]);
+    struct note_key k = key_of(name, bytes[0], bytes + 1);
     if (k.id != key_id_of(id))
         return fault_set(f, ERR_BAD_VALUE, "", "the id of this name and key is %08x, not %.*s",
                          k.id, STR_FORMAT(hex));
@@ -159,7 +167,7 @@ enum err note_key_read(struct str text, struct note_key *ret, struct fault *f)
 
 void note_key_put(struct buf *out, const struct note_key *k)
 {
-    char typed[TYPED_KEY_BYTES] = {TYPE_ED25519};
+    char typed[TYPED_KEY_BYTES] = {(char)k->type};
     memcpy(typed + 1, k->public_key, ED25519_KEY_BYTES);
     buf_put(out, k->name);
     buf_printf(out, "+%08x+", k->id);
@@ -173,29 +181,59 @@ static bool is_by(const struct note_signature *s, const struct note_key *k)
     return s->key_id == k->id && str_equal(s->name, k->name);
 }
 
-static bool is_good(struct str text, struct str digits, const struct public_key *key)
+/* What a witness signs. False: it is too long. */
+static bool put_cosigned(struct buf *out, uint64_t time_s, struct str text)
 {
-    uint8_t bytes[SIGNED_DIGITS / 4 * 3];
-    size_t size;
-    return digits.size == SIGNED_DIGITS && base64_read(digits, bytes, &size) &&
-           size == SIGNED_BYTES &&
-           public_key_verify(key, text,
-                             str_of((const char *)bytes + KEY_ID_BYTES, ED25519_SIGNATURE_BYTES));
+    buf_put_literal(out, "cosignature/v1\ntime ");
+    buf_put_u64(out, time_s);
+    buf_put_byte(out, '\n');
+    buf_put(out, text);
+    return !out->overflow;
+}
+
+static bool is_good(struct str text, struct str digits, enum note_key_type type,
+                    const struct public_key *key, uint64_t *ret_time_s)
+{
+    uint8_t bytes[COSIGNED_DIGITS / 4 * 3];
+    char cosigned[NOTE_COSIGNED_MAX + 64];
+    struct buf message = buf_over(cosigned, sizeof cosigned);
+    size_t size, wanted = type == NOTE_WITNESS ? COSIGNED_BYTES : SIGNED_BYTES;
+    if (digits.size > COSIGNED_DIGITS || !base64_read(digits, bytes, &size) || size != wanted)
+        return false;
+    *ret_time_s = 0;
+    if (type == NOTE_WITNESS) {
+        for (size_t i = 0; i < TIME_BYTES; i++)
+            *ret_time_s = *ret_time_s << 8 | bytes[KEY_ID_BYTES + i];
+        if (*ret_time_s > INT64_MAX || !put_cosigned(&message, *ret_time_s, text)) return false;
+        text = buf_view(&message);
+    }
+    return public_key_verify(
+        key, text,
+        str_of((const char *)bytes + size - ED25519_SIGNATURE_BYTES, ED25519_SIGNATURE_BYTES));
+}
+
+enum note_verdict note_verify_witness(const struct note *n, const struct note_key *k,
+                                      uint64_t *ret_time_s)
+{
+    enum note_verdict verdict = NOTE_UNSIGNED;
+    struct public_key *key = NULL;
+    *ret_time_s = 0;
+    for (size_t i = 0; i < n->count && verdict != NOTE_FORGED; i++) {
+        uint64_t time_s;
+        if (!is_by(&n->signatures[i], k)) continue;
+        if (key == NULL)
+            key = public_key_ed25519(str_of((const char *)k->public_key, ED25519_KEY_BYTES));
+        bool good = key != NULL && is_good(n->text, n->signatures[i].digits, k->type, key, &time_s);
+        verdict = good ? NOTE_SIGNED : NOTE_FORGED;
+        if (good && time_s > *ret_time_s) *ret_time_s = time_s;
+    }
+    public_key_destroy(key);
+    return verdict;
 }
 
 enum note_verdict note_verify(const struct note *n, const struct note_key *k)
 {
-    enum note_verdict verdict = NOTE_UNSIGNED;
-    struct public_key *key = NULL;
-    for (size_t i = 0; i < n->count && verdict != NOTE_FORGED; i++) {
-        if (!is_by(&n->signatures[i], k)) continue;
-        if (key == NULL)
-            key = public_key_ed25519(str_of((const char *)k->public_key, ED25519_KEY_BYTES));
-        verdict = key != NULL && is_good(n->text, n->signatures[i].digits, key) ? NOTE_SIGNED
-                                                                                : NOTE_FORGED;
-    }
-    public_key_destroy(key);
-    return verdict;
+    return note_verify_witness(n, k, &(uint64_t){0});
 }
 
 bool note_sign(struct buf *out, struct str text, struct str name, const struct ed25519 *key)

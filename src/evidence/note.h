@@ -1,14 +1,15 @@
-/* note.h - signed notes: a text, and signatures below it (C2SP signed-note). Signatures are Ed25519
- * (type 0x01); those of other types are read and ignored.
+/* note.h - signed notes: a text, and signatures below it (C2SP signed-note), by Ed25519: of the author
+ * (type 0x01), and of witnesses (0x04, C2SP tlog-cosignature). Those of other types are read and ignored.
  *
  *   text                                      at least one line
  *                                             an empty line
  *   — NAME BASE64(key id, signature)          1 to NOTE_SIGNATURES_MAX lines
  *
- * The text ends with its newline and may have empty lines. The signature is over the text alone. A key
- * id is the first 4 bytes of SHA-256(name, "\n", 0x01, public key).
+ * The text ends with its newline and may have empty lines. The author's signature is over the text alone. A
+ * witness signs "cosignature/v1\ntime SECONDS\n" before the text; 8 bytes of the time stand before its
+ * signature. A key id is the first 4 bytes of SHA-256(name, "\n", type, public key).
  *
- * A key of others is written as Go's sumdb/note writes it, NAME+ID+BASE64(0x01, public key).
+ * A key of others is written as Go's sumdb/note writes it, NAME+ID+BASE64(type, public key).
  *
  * What is read are views into the given bytes. Pure; any thread. */
 #ifndef EVIDENCE_NOTE_H
@@ -23,6 +24,7 @@ enum {
     NOTE_NAME_MAX = 255,
     NOTE_SIGNATURE_MAX = 8 << 10, /* digits of base64; a post-quantum signature has 6.6 KiB */
     NOTE_KEY_TEXT_MAX = NOTE_NAME_MAX + 1 + 8 + 1 + 44,
+    NOTE_COSIGNED_MAX = 4 << 10, /* of a text that a witness signs: a checkpoint */
 };
 
 struct note_signature {
@@ -46,13 +48,16 @@ enum err note_read(struct str bytes, struct note *ret, struct fault *f);
 
 /* ---- keys ---- */
 
+enum note_key_type { NOTE_AUTHOR = 1, NOTE_WITNESS = 4 };
+
 struct note_key {
     struct str name; /* borrowed */
+    enum note_key_type type;
     uint32_t id;
     uint8_t public_key[ED25519_KEY_BYTES];
 };
 
-/* The name must be valid. */
+/* Of an author. The name must be valid. */
 struct note_key note_key_of(struct str name, const uint8_t public_key[ED25519_KEY_BYTES]);
 /* ERR_BAD_VALUE: not such a text, or the id is not that of its name and key. */
 enum err note_key_read(struct str text, struct note_key *ret, struct fault *f);
@@ -68,6 +73,9 @@ enum note_verdict {
 
 /* 30 to 100 µs for a signature by this key. */
 enum note_verdict note_verify(const struct note *n, const struct note_key *k);
+/* Of a witness: *ret_time_s is when it signed, by its own clock; of several signatures the newest. */
+enum note_verdict note_verify_witness(const struct note *n, const struct note_key *k,
+                                      uint64_t *ret_time_s);
 
 /* Appends the note of this text with one signature. The text ends with a newline, is UTF-8, and has no
  * control character but newlines; the name is valid (check). False: the library has no memory. A full

@@ -20,7 +20,9 @@ const char *verify_kind_name(enum verify_kind k)
         [VERIFY_NO_KEY] = "no key",
         [VERIFY_NO_CHECKPOINT] = "no checkpoint",
         [VERIFY_OLDER] = "older database",
-        [VERIFY_BEYOND] = "beyond the position"};
+        [VERIFY_BEYOND] = "beyond the position",
+        [VERIFY_FORGED_WITNESS] = "forged witness",
+        [VERIFY_NO_WITNESS] = "not witnessed"};
     return names[k];
 }
 
@@ -96,6 +98,7 @@ void verify_fini(struct verify *h)
     for (size_t i = h->marks.first; i < h->marks.count; i++) free(h->marks.list[i].frontier);
     free(h->marks.list);
     free(h->anchors.list);
+    free(h->witnessed.list);
     free(h->holes);
     free(h->asides.list);
     *h = (struct verify){0};
@@ -114,6 +117,13 @@ enum err verify_add_platform(struct verify *h, const struct note_key *k)
 {
     if (h->platform_count == VERIFY_KEYS_MAX) return ERR_FULL;
     h->platforms[h->platform_count++] = *k;
+    return ERR_OK;
+}
+
+enum err verify_add_witness(struct verify *h, const struct note_key *k)
+{
+    if (h->witness_count == VERIFY_WITNESSES_MAX) return ERR_FULL;
+    h->witnesses[h->witness_count++] = (struct verify_witness){.key = *k};
     return ERR_OK;
 }
 
@@ -163,7 +173,8 @@ static void insert_mark(struct verify *h, struct verify_marks *marks, const stru
     while (at > marks->first && marks->list[at - 1].end > m->end) at--;
     for (size_t i = at; i > marks->first && marks->list[i - 1].end == m->end; i--) {
         struct verify_mark *o = &marks->list[i - 1];
-        if (o->base != m->base || !sha256_equal(&o->root, &m->root)) continue;
+        if (o->base != m->base || o->witness != m->witness || !sha256_equal(&o->root, &m->root))
+            continue;
         if (o->time[0] == '\0') memcpy(o->time, m->time, sizeof o->time);
         free(m->frontier);
         return; /* the same once more */
@@ -213,6 +224,24 @@ static const char *read_mark(struct verify *h, const struct verify_checkpoint *c
     return NULL;
 }
 
+/* What the witnesses have signed of a checkpoint that is good. */
+static void add_witnessed(struct verify *h, struct str bytes, const struct verify_mark *checkpoint)
+{
+    struct verify_mark m = *checkpoint;
+    struct note n;
+    if (h->witness_count == 0 || note_read(bytes, &n, NULL) != ERR_OK) return;
+    m.frontier = NULL;
+    for (m.witness = 0; m.witness < h->witness_count; m.witness++) {
+        enum note_verdict verdict =
+            note_verify_witness(&n, &h->witnesses[m.witness].key, &m.time_s);
+        if (verdict == NOTE_FORGED)
+            find(h, VERIFY_FORGED_WITNESS, m.from, m.end,
+                 "a signature below the checkpoint names the witness, and is another's");
+        else if (verdict == NOTE_SIGNED)
+            insert_mark(h, &h->witnessed, &m);
+    }
+}
+
 void verify_add_checkpoint(struct verify *h, const struct verify_checkpoint *c)
 {
     struct verify_mark m;
@@ -223,6 +252,7 @@ void verify_add_checkpoint(struct verify *h, const struct verify_checkpoint *c)
         free(m.frontier);
         return;
     }
+    add_witnessed(h, c->note, &m);
     insert_mark(h, c->is_anchor ? &h->anchors : &h->marks, &m);
     if (!c->is_anchor && m.from >= h->next && (h->open_at == 0 || m.from < h->open_at))
         h->open_at = m.from;
@@ -416,6 +446,13 @@ static void meet_marks(struct verify *h, uint64_t seq)
 {
     meet_all(h, &h->marks, seq);
     meet_all(h, &h->anchors, seq);
+    struct verify_marks *w = &h->witnessed;
+    for (; w->first < w->count && w->list[w->first].end <= seq; w->first++) {
+        const struct verify_mark *m = &w->list[w->first];
+        if (m->end != seq || !has_root(h, &h->tree, m)) continue;
+        h->witnesses[m->witness].end = m->end;
+        h->witnesses[m->witness].time_s = m->time_s;
+    }
 }
 
 /* An anchor has no frontier, and at its base it needs none. */
@@ -576,6 +613,10 @@ void verify_finish(struct verify *h, uint64_t position)
         find(h, VERIFY_NO_CHECKPOINT, h->good_end + 1, h->unread_end,
              "an anchor covers these records, and no checkpoint here leads to it");
     uint64_t first = h->next > h->first ? h->first : 0;
+    for (size_t i = 0; i < h->witness_count && h->records > 0; i++)
+        if (h->witnesses[i].end == 0)
+            find(h, VERIFY_NO_WITNESS, first, h->next - 1,
+                 "no checkpoint that leads to these records has the signature of the witness");
     if (h->key_count == 0)
         find(h, VERIFY_NO_KEY, first, h->next - 1,
              "no key is registered for this stream: any program may have written it");

@@ -4,7 +4,7 @@
  * Give it what is known of the stream, then its records in the order of their seqs:
  *
  *   verify_init
- *   verify_add_key, verify_add_platform    first
+ *   verify_add_key, verify_add_platform, verify_add_witness    first
  *   verify_set_range                        then, if only a part of the stream comes
  *   verify_add_removal                      at any time
  *   verify_add_checkpoint                   at the latest before the record `from_seq`
@@ -27,6 +27,7 @@
 
 enum {
     VERIFY_KEYS_MAX = 64,
+    VERIFY_WITNESSES_MAX = 8,
     VERIFY_AHEAD_MAX = 1 << 20,  /* checkpoints, and anchors, whose last record was not read yet */
     VERIFY_RANGES_MAX = 1 << 18, /* notes of removal; holes */
     VERIFY_ASIDES_MAX = 1 << 17, /* records in quarantine ahead; a store has at most 100,000 */
@@ -46,6 +47,8 @@ enum verify_kind {
     VERIFY_NO_CHECKPOINT,     /* a key is registered, and nothing is signed */
     VERIFY_OLDER,             /* an anchor names records that are not here: an older database */
     VERIFY_BEYOND,            /* records past the position of the stream */
+    VERIFY_FORGED_WITNESS,    /* a signature that names a witness is not the witness's */
+    VERIFY_NO_WITNESS,        /* the witness has signed no checkpoint of these records */
     VERIFY_KIND_COUNT
 };
 const char *verify_kind_name(enum verify_kind k); /* "altered", "missing", … */
@@ -71,7 +74,14 @@ struct verify_mark { /* a checkpoint or an anchor ahead */
     struct sha256 root;
     struct frontier *frontier; /* before `from`; owned; NULL: an anchor */
     bool is_anchor, is_opened;
-    char time[32]; /* of an anchor; "": unknown */
+    char time[32];   /* of an anchor; "": unknown */
+    size_t witness;  /* of what a witness has signed: which; an index */
+    uint64_t time_s; /* and when */
+};
+
+struct verify_witness {
+    struct note_key key;
+    uint64_t end, time_s; /* the newest checkpoint with the records' root that it signed; 0: none */
 };
 
 struct verify_marks {
@@ -112,7 +122,9 @@ struct verify {
     struct verify_removal *removals;
     size_t removal_count, removal_room;
     uint64_t removal_number; /* of the newest */
-    struct verify_marks marks, anchors;
+    struct verify_witness witnesses[VERIFY_WITNESSES_MAX];
+    size_t witness_count;
+    struct verify_marks marks, anchors, witnessed;
     uint64_t open_at; /* the lowest `from` of a checkpoint that was not opened yet; 0: none */
     struct verify_range *holes;
     size_t hole_count, hole_room;
@@ -144,6 +156,10 @@ enum err verify_add_key(struct verify *h, const uint8_t public_key[ED25519_KEY_B
                         uint64_t distrusted_from);
 /* A key of the platform, under its name, which is borrowed. ERR_FULL: too many. */
 enum err verify_add_platform(struct verify *h, const struct note_key *k);
+
+/* A witness (C2SP tlog-cosignature), which must have signed a checkpoint of the stream. Its name is
+ * borrowed. ERR_FULL: too many. */
+enum err verify_add_witness(struct verify *h, const struct note_key *k);
 
 /* Only the records first … last come, as the evidence says (the line `range`). last 0: all from the
  * first on. */

@@ -38,6 +38,8 @@ static void any_note(struct str text)
         struct note_key k = note_key_of(n.signatures[i].name, public_key);
         k.id = n.signatures[i].key_id;
         check(note_verify(&n, &k) == NOTE_FORGED);
+        k.type = NOTE_WITNESS;
+        check(note_verify(&n, &k) == NOTE_FORGED);
     }
     any_checkpoint(n.text);
 }

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Verifies an evidence file of writ without any code of writ: schemas/evidence.md is all that it follows.
 
-  verify.py EVIDENCE [--keys FILE] [--anchors PATH]   every record against the signed checkpoints
-  verify.py FOLDER [--keys FILE] [--anchors PATH]     the same of a folder (`writ evidence export`), and all else that is in it
-  verify.py --proof PROOF [--keys FILE]               one record (`writ audit prove`)
+  verify.py EVIDENCE [--keys FILE] [--anchors PATH] [--witness KEY]   every record against the signed checkpoints
+  verify.py FOLDER [--keys FILE] [--anchors PATH] [--witness KEY]     the same of a folder (`writ evidence export`), and all else that is in it
+  verify.py --proof PROOF [--keys FILE]                               one record (`writ audit prove`)
 
 FILE of --keys has the lines `key` that the auditor got from another source; without it the file's own lines count, as far as the
 platform had registered the keys. PATH of --anchors has checkpoints that were kept outside of the store: the file of an anchor, a folder with
-the objects of a bucket, or an earlier evidence file. Exit status: 0 proved, 1 something is wrong.
+the objects of a bucket, or an earlier evidence file. KEY of --witness is the verifier key of a witness (C2SP), which must have signed a
+checkpoint of each stream; once for each witness. Exit status: 0 proved, 1 something is wrong.
 """
 import argparse
 import base64
+import datetime
 import hashlib
 import json
 import pathlib
@@ -71,6 +73,19 @@ def signed_text(note, name, keys):
     raise ValueError("no key signed it")
 
 
+def witness_time(note, witness):
+    """When the witness signed the note (C2SP tlog-cosignature), in seconds; 0: it did not. InvalidSignature: a signature names it, and is another's."""
+    (name, _, digits), (text, _, lines), time = witness.split("+", 2), note.rpartition("\n\n"), 0
+    key = base64.b64decode(digits)
+    for _, signer, digits in (line.split(" ") for line in lines.splitlines()):
+        raw = base64.b64decode(digits)
+        if signer == name and raw[:4] == sha(name.encode(), b"\n", key)[:4]:
+            at = int.from_bytes(raw[4:12], "big")
+            Ed25519PublicKey.from_public_bytes(key[1:]).verify(raw[12:], f"cosignature/v1\ntime {at}\n{text}\n".encode())
+            time = max(time, at)
+    return time
+
+
 def read_event(text):
     """The members of a canonical object, and whether output_hash is that of those which it covers."""
     event, covered, at = {}, [], 1
@@ -94,6 +109,7 @@ class Stream:
         self.leaves, self.times, self.traces, self.before = {}, {}, {}, (0, None)  # by seq; seq and epoch of the record before
         self.marks, self.bases, self.anchor_times = {}, [], {}  # {end: {(is_anchor, base, root): Tree, or None of an anchor}}
         self.removals, self.holes, self.number = [], [], 0
+        self.notes, self.witness_times, self.witnessed = [], {}, {}  # by (end, base, root): {witness: time}; by witness: (end, time)
         self.tree = self.other = self.anchored = None  # `other`: the history that a later checkpoint goes on from, if it is not this one
         self.good_from = self.good = self.covered = self.refuted = self.unread = 0  # good: the last record that is proved
         for mark in run.anchors.pop(self.name, ()):
@@ -126,6 +142,7 @@ class Stream:
                 if (line["base"], line["end_seq"]) != (base, end):
                     raise ValueError("columns")
             self.marks.setdefault(end, {}).setdefault((is_anchor, base, root), tree)
+            self.notes.append(((end, base, root), line.get("from_seq", 0), line["note"]))
             if line.get("anchored_at"):
                 self.anchor_times.setdefault((end, base, root), line["anchored_at"])
         except ValueError:
@@ -167,6 +184,7 @@ class Stream:
             if edge in self.times and (self.run.times[0] or "") <= self.times[edge] < (self.run.times[1] or "~"):
                 self.find("cut", edge, edge)
         self.marks = {end: marks for end, marks in self.marks.items() if self.first <= end and (not self.last or end <= self.last)}
+        self.read_witnesses()
         following = self.walk()
         ends = [end for end, marks in self.marks.items() if end >= following]
         last = max([position - 1 if position else self.last] + [end for end in ends if any(self.marks[end].values())])
@@ -179,7 +197,18 @@ class Stream:
             self.find("no checkpoint", self.good + 1, self.unread)
         if not self.bases or not self.keys:
             self.find("no checkpoint" if self.keys else "no key", self.first if following > self.first else 0, following - 1)
+        for _ in [witness for witness in self.run.witnesses if self.times and witness not in self.witnessed]:
+            self.find("not witnessed", self.first if following > self.first else 0, following - 1)
         self.report(max(dropped))
+
+    def read_witnesses(self):
+        for witness in self.run.witnesses:
+            for mark, first, note in self.notes:
+                try:
+                    if mark[0] in self.marks and witness_time(note, witness):
+                        self.witness_times.setdefault(mark, {})[witness] = witness_time(note, witness)
+                except InvalidSignature:
+                    self.find("forged witness", first, mark[0])
 
     def walk(self):
         """Computes the root that each checkpoint has signed. Returns the number that the next record would have."""
@@ -230,6 +259,8 @@ class Stream:
                     self.tree = self.other = None
                 continue
             self.anchored = (seq, base, root) if is_anchor else self.anchored
+            for witness, at in self.witness_times.get((seq, base, root), {}).items():
+                self.witnessed[witness] = (seq, at)
             if seq > self.good:
                 self.good_from = self.tree.start if not self.good or self.tree.start > self.good + 1 else self.good_from
                 self.covered += seq + 1 - max(self.tree.start, self.good + 1)
@@ -257,13 +288,18 @@ class Stream:
             anchor = self.anchor_times.get(self.anchored, self.times.get(self.anchored[0], "-"))
             self.run.until["anchor"].append(anchor)
             text += f", the anchor of {anchor} (record {self.anchored[0]})"
+        for witness, (seq, at) in self.witnessed.items():
+            at = datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+            self.run.until["signature of the witness"].append(at)
+            text += f", signed by the witness {witness.split('+')[0]} at {at} (record {seq})"
         print(text)
 
 
 class Run:
     def __init__(self, own_keys):
         self.own_keys, self.keys, self.anchors, self.platform, self.times = own_keys, {}, {}, "", (None, None)
-        self.findings, self.listed, self.stream, self.until = 0, [], None, {"checkpoint": [], "anchor": []}
+        self.findings, self.listed, self.stream, self.witnesses = 0, [], None, []
+        self.until = {"anchor": [], "signature of the witness": [], "checkpoint": []}
 
     def find(self, kind, where, first, last, traces=()):
         self.findings += 1
@@ -393,8 +429,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("evidence", nargs="?", type=pathlib.Path)
     parser.add_argument("--proof"), parser.add_argument("--keys"), parser.add_argument("--anchors", type=pathlib.Path)
+    parser.add_argument("--witness", action="append", default=[])
     asked = parser.parse_args()
     run = Run(not asked.keys)
+    run.witnesses = asked.witness
     for line in map(json.loads, open(asked.keys)) if asked.keys else ():
         if line.get("line") == "key":
             run.add_key(line)
@@ -410,7 +448,7 @@ def main():
     run.read(asked.evidence / "evidence.ndjson" if asked.evidence.is_dir() else asked.evidence)
     if asked.evidence.is_dir():
         run.read_folder(asked.evidence)
-    what = "anchor" if run.until["anchor"] else "checkpoint"
+    what = next((what for what, times in run.until.items() if times), "checkpoint")
     print(f"NOT COMPLETE: {run.findings} findings" if run.findings else f"complete until the {what} of {max(run.until[what], default='-')}")
     return 1 if run.findings else 0
 

@@ -21,6 +21,12 @@
 #define PETER_KEY "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
 #define ENOCH_KEY "EnochRoot+af0cfe78+ATtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop"
 #define PETER_SECRET "AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz" /* type 1, 32 bytes */
+/* What litewitness of filippo.io/torchwood v0.6.1 has signed, with the secret key of 32 bytes "W". */
+#define WITNESS_KEY "witness.example/w1+918b6299+BMhAafoiFsbtwdUsqDqhHCZ91UQK+lJgkMpD69DKhqnP"
+#define WITNESSED_TEXT "writ/prod-1/0/1\n1\niipcm3aIJ95alVLDigRMZpWcaPbS8htSYK9U0vh9uCc=\n"
+#define WITNESS_DIGITS                                                                             \
+    "kYtimQAAAABrClp5uhPZo48vRVK27c0N1eh4XlahYfhsFilNF6UDtOshISMtUAuQ/dbrM3eQWXjoKBByM/qm9TrdcsZFy4d0GrGnAA=="
+#define WITNESS_LINE "\xe2\x80\x94 witness.example/w1 " WITNESS_DIGITS "\n"
 
 static struct note_key key_of(const char *text)
 {
@@ -153,8 +159,8 @@ static void the_text_of_a_note_may_have_empty_lines(void **state)
 static void a_key_is_written_as_it_was_read(void **state)
 {
     (void)state;
-    static const char *const texts[] = {PETER_KEY, ENOCH_KEY};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const texts[] = {PETER_KEY, ENOCH_KEY, WITNESS_KEY};
+    for (size_t i = 0; i < 3; i++) {
         char bytes[NOTE_KEY_TEXT_MAX];
         struct buf out = buf_over(bytes, sizeof bytes);
         struct note_key k = key_of(texts[i]);
@@ -190,6 +196,44 @@ static void a_key_that_is_changed_anywhere_is_refused(void **state)
         note_key_read(STR("PeterNeumann+173116ae+ZRpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"), &k,
                       &f),
         ERR_BAD_VALUE);
+}
+
+/* ---- witnesses ---- */
+
+static void a_signature_is_that_of_a_witness(void **state)
+{
+    (void)state;
+    struct note n = note_of(STR(WITNESSED_TEXT "\n" WITNESS_LINE));
+    struct note_key k = key_of(WITNESS_KEY);
+    uint64_t time_s;
+    assert_int_equal(k.type, NOTE_WITNESS);
+    assert_int_equal(note_verify_witness(&n, &k, &time_s), NOTE_SIGNED);
+    assert_int_equal(time_s, 1795840633); /* 2026-11-28T04:37:13Z */
+    n = note_of(STR("writ/prod-1/0/1\n2\niipcm3aIJ95alVLDigRMZpWcaPbS8htSYK9U0vh9uCc=\n"
+                    "\n" WITNESS_LINE));
+    assert_int_equal(note_verify(&n, &k), NOTE_FORGED);
+    n = note_of(STR(WITNESSED_TEXT "\n" PETER_LINE));
+    assert_int_equal(note_verify(&n, &k), NOTE_UNSIGNED);
+}
+
+static void each_bit_of_a_witness_signature_counts(void **state)
+{
+    (void)state;
+    uint8_t bytes[80], changed[80];
+    size_t size;
+    struct note_key k = key_of(WITNESS_KEY);
+    assert_true(base64_read(STR(WITNESS_DIGITS), bytes, &size) && size == 76);
+    for (size_t i = 4; i < size; i++) {
+        char text[512];
+        struct buf out = buf_over(text, sizeof text);
+        memcpy(changed, bytes, size);
+        changed[i] ^= 1;
+        buf_put_literal(&out, WITNESSED_TEXT "\n\xe2\x80\x94 witness.example/w1 ");
+        base64_put(&out, str_of((const char *)changed, size), 0);
+        buf_put_byte(&out, '\n');
+        struct note n = note_of(buf_view(&out));
+        assert_int_equal(note_verify(&n, &k), NOTE_FORGED);
+    }
 }
 
 /* ---- checkpoints ---- */
@@ -275,6 +319,8 @@ int main(void)
         cmocka_unit_test(the_text_of_a_note_may_have_empty_lines),
         cmocka_unit_test(a_key_is_written_as_it_was_read),
         cmocka_unit_test(a_key_that_is_changed_anywhere_is_refused),
+        cmocka_unit_test(a_signature_is_that_of_a_witness),
+        cmocka_unit_test(each_bit_of_a_witness_signature_counts),
         cmocka_unit_test(a_checkpoint_is_written_as_it_was_read),
         cmocka_unit_test(a_checkpoint_has_its_three_parts),
         cmocka_unit_test(what_is_no_checkpoint_is_refused),

@@ -36,6 +36,7 @@ struct scene {
     uint64_t aside_seq;
     uint64_t distrusted_from;
     uint64_t first, last; /* of the range; 0: the whole stream */
+    bool has_witness;
 };
 
 static struct ed25519 *engine_key, *platform_key, *other_key;
@@ -122,6 +123,48 @@ static void sign_removal(struct scene *s, const char *kind, uint64_t first, uint
     s->removal.view = buf_view(&out);
 }
 
+/* The key of a witness, and its signature below a checkpoint. */
+static struct note_key witness_key_of(const struct ed25519 *key)
+{
+    char bytes[128];
+    struct buf out = buf_over(bytes, sizeof bytes);
+    struct note_key k = {.name = STR("w.example/1"), .type = NOTE_WITNESS};
+    ed25519_public(key, k.public_key);
+    buf_printf(&out, "w.example/1\n\x04");
+    buf_put(&out, str_of((const char *)k.public_key, sizeof k.public_key));
+    struct sha256 digest = sha256_once(buf_view(&out));
+    for (size_t i = 0; i < 4; i++) k.id = k.id << 8 | digest.bytes[i];
+    return k;
+}
+
+static void cosign(struct text *to, struct str text, const struct ed25519 *named,
+                   const struct ed25519 *signer)
+{
+    const uint64_t time_s = 1795840633;
+    char message[TEXT_MAX];
+    uint8_t bytes[76];
+    struct note_key k = witness_key_of(named);
+    struct buf body = buf_over(message, sizeof message),
+               out = buf_over(to->bytes, sizeof to->bytes);
+    out.size = to->view.size;
+    buf_printf(&body, "cosignature/v1\ntime %llu\n%.*s", (unsigned long long)time_s,
+               STR_FORMAT(text));
+    for (size_t i = 0; i < 4; i++) bytes[i] = (uint8_t)(k.id >> (24 - 8 * i));
+    for (size_t i = 0; i < 8; i++) bytes[4 + i] = (uint8_t)(time_s >> (56 - 8 * i));
+    assert_true(ed25519_sign(signer, buf_view(&body), bytes + 12));
+    buf_put_literal(&out, "\xe2\x80\x94 w.example/1 ");
+    base64_put(&out, str_of((const char *)bytes, sizeof bytes), 0);
+    buf_put_byte(&out, '\n');
+    to->view = buf_view(&out);
+}
+
+static struct str text_of(const struct text *t)
+{
+    struct note n;
+    assert_int_equal(note_read(t->view, &n, NULL), ERR_OK);
+    return n.text;
+}
+
 static void tell(void *context, const struct verify_finding *f)
 {
     size_t used = strlen(found);
@@ -159,6 +202,8 @@ static const char *read_scene(const struct scene *s)
     assert_int_equal(verify_add_platform(&h, &platform), ERR_OK);
     const struct verify_checkpoint anchor = {
         .note = s->anchor.view, .time = STR("2026-11-27T14:03:00.000Z"), .is_anchor = true};
+    struct note_key witness = witness_key_of(other_key);
+    if (s->has_witness) assert_int_equal(verify_add_witness(&h, &witness), ERR_OK);
     if (s->first > 0) verify_set_range(&h, s->first, s->last);
     if (s->anchor.view.size > 0) verify_add_checkpoint(&h, &anchor);
     if (s->removal.view.size > 0) verify_add_removal(&h, 1, s->removal.view);
@@ -313,6 +358,59 @@ static void an_anchor_of_this_history_agrees(void **state)
     assert_int_equal(result.covered, RECORDS);
     assert_int_equal(result.anchored_end, 25);
     assert_string_equal(result.anchored_time, "2026-11-27T14:03:00.000Z");
+}
+
+static void a_checkpoint_that_a_witness_signed_counts_with_its_root(void **state)
+{
+    (void)state;
+    struct scene *s = scene_make();
+    s->has_witness = true;
+    cosign(&s->marks[0].note, text_of(&s->marks[0].note), other_key, other_key);
+    cosign(&s->marks[2].note, text_of(&s->marks[2].note), other_key, other_key);
+    assert_string_equal(read_scene(s), "");
+    assert_int_equal(result.witnesses[0].end, 30);
+    assert_int_equal(result.witnesses[0].time_s, 1795840633);
+    s->leaves[25] = leaf_of(25, 1);
+    assert_string_equal(read_scene(s), "altered 21-30");
+    assert_int_equal(result.witnesses[0].end, 10);
+}
+
+static void a_stream_that_no_witness_signed_is_named(void **state)
+{
+    (void)state;
+    struct scene *s = scene_make();
+    s->has_witness = true;
+    assert_string_equal(read_scene(s), "not witnessed 1-40");
+    cosign(&s->marks[1].note, text_of(&s->marks[1].note), other_key, platform_key);
+    assert_string_equal(read_scene(s), "forged witness 11-20, not witnessed 1-40");
+}
+
+/* The engine has signed another history; the witness has seen the first one. */
+static void a_signature_of_a_witness_is_not_moved_to_another_history(void **state)
+{
+    (void)state;
+    struct scene *s = scene_make();
+    struct text first = s->marks[1].note;
+    s->has_witness = true;
+    s->leaves[15] = leaf_of(15, 1);
+    sign_all(s, 1, engine_key);
+    assert_string_equal(read_scene(s), "not witnessed 1-40");
+    first.view.bytes = first.bytes;
+    cosign(&s->marks[1].note, text_of(&first), other_key, other_key);
+    assert_string_equal(read_scene(s), "forged witness 11-20, not witnessed 1-40");
+}
+
+static void an_anchor_that_a_witness_signed_counts(void **state)
+{
+    (void)state;
+    struct scene *s = scene_make();
+    struct frontier f = {0};
+    s->has_witness = true;
+    for (uint64_t seq = 1; seq <= 25; seq++) frontier_append(&f, hasher, &s->leaves[seq]);
+    sign_checkpoint(&s->anchor, 1, &f, engine_key);
+    cosign(&s->anchor, text_of(&s->anchor), other_key, other_key);
+    assert_string_equal(read_scene(s), "");
+    assert_int_equal(result.witnesses[0].end, 25);
 }
 
 static void a_part_of_the_stream_is_proved_by_itself(void **state)
@@ -553,6 +651,10 @@ int main(void)
         cmocka_unit_test(a_record_in_quarantine_is_in_the_tree),
         cmocka_unit_test(a_whole_stream_may_be_in_quarantine),
         cmocka_unit_test(an_anchor_of_this_history_agrees),
+        cmocka_unit_test(a_checkpoint_that_a_witness_signed_counts_with_its_root),
+        cmocka_unit_test(a_stream_that_no_witness_signed_is_named),
+        cmocka_unit_test(a_signature_of_a_witness_is_not_moved_to_another_history),
+        cmocka_unit_test(an_anchor_that_a_witness_signed_counts),
         cmocka_unit_test(a_part_of_the_stream_is_proved_by_itself),
         cmocka_unit_test(an_anchor_that_cannot_be_read_is_no_proof),
         cmocka_unit_test(an_anchor_proves_records_without_checkpoints),
