@@ -18,7 +18,9 @@
 #include "json/json.h"
 #include "metrics/metrics.h"
 #include "outbound/outbound.h"
+#include "pipeline/anchor/anchor_proof.h"
 #include "pipeline/anchor/anchor_store.h"
+#include "pipeline/anchor/witness.h"
 
 enum {
     LOOK_MS = 250,
@@ -27,6 +29,8 @@ enum {
     ARENA_BYTES = 4 << 20,
     HEAD_TEXT = 128,
     HTTP_THERE_ALREADY = 412, /* the object of this very checkpoint */
+    WITNESS_TRIES = 2,        /* of one checkpoint in a round: the witness names its size once */
+    ORIGIN_SHOWN = 100,
 };
 
 static const struct backoff anchor_backoff = {1000, 60000};
@@ -40,6 +44,14 @@ struct place {
     bool has_written;           /* the last line of its file is whole, and this process's */
     uint64_t next_ms, failures; /* monotonic; in a row */
     char error[ANCHORS_ERROR_TEXT];
+    struct { /* of a witness */
+        struct note_key key;
+        struct anchor_proof proof;
+        bool is_begun, is_proving; /* the list's next one */
+        uint64_t old_size, tries;
+        uint64_t refused; /* in this round, over several lists */
+        char why[ANCHORS_ERROR_TEXT];
+    } witness;
 };
 
 struct anchors {
@@ -47,6 +59,7 @@ struct anchors {
     struct store *store;
     struct metrics_sheet *sheet;
     struct outbound *sender;
+    struct hasher *hasher;
     uint64_t status_ms; /* when next; monotonic */
     char trouble[320];  /* of the store; "": none */
     atomic_bool stopping;
@@ -178,12 +191,143 @@ static void send_to_bucket(struct anchors *a, struct place *p)
     memory_wipe(secret, sizeof secret);
 }
 
+/* ---- witnesses ---- */
+
+static void next_tree(struct place *p)
+{
+    p->sent++;
+    p->witness.is_begun = p->witness.is_proving = false;
+    p->witness.tries = 0;
+}
+
+/* Only this tree; the first reason of a round is shown. */
+static void refused(struct place *p, const char *why)
+{
+    struct anchor_due *d = &p->list[p->sent];
+    struct str origin = origin_of(d->note);
+    if (origin.size > ORIGIN_SHOWN) origin.size = ORIGIN_SHOWN;
+    if (p->witness.refused++ == 0)
+        snprintf(p->witness.why, sizeof p->witness.why, "%.*s: %s", STR_FORMAT(origin), why);
+    d->is_refused = true;
+    next_tree(p);
+}
+
+static bool is_signed_already(const struct place *p, const struct anchor_due *d)
+{
+    struct note n;
+    return note_read(d->note, &n, NULL) == ERR_OK &&
+           note_verify(&n, &p->witness.key) == NOTE_SIGNED;
+}
+
+/* False: it needs no request. */
+static bool begin_tree(struct place *p, struct anchor_due *d)
+{
+    if (p->witness.is_begun) return true;
+    if (d->base == 0 || d->end_seq < d->base || d->end_seq > INT64_MAX) {
+        refused(p, "the row of its checkpoint is not what its engine has signed");
+        return false;
+    }
+    if (is_signed_already(p, d)) {
+        next_tree(p);
+        return false;
+    }
+    p->witness.is_begun = true;
+    p->witness.old_size = d->had_seq < d->base ? 0 : d->had_seq + 1 - d->base;
+    return true;
+}
+
+/* A step of the proof. *ret_is_whole: it was the last one. */
+static enum err prove(struct anchors *a, struct place *p, const struct anchor_due *d,
+                      bool *ret_is_whole, struct fault *f)
+{
+    struct anchor_proof *proof = &p->witness.proof;
+    enum err err = ERR_OK;
+    *ret_is_whole = p->witness.old_size == 0 || p->witness.old_size == d->end_seq + 1 - d->base;
+    if (*ret_is_whole) {
+        proof->maker.proof.count = 0;
+        return ERR_OK;
+    }
+    if (!p->witness.is_proving)
+        err = anchor_proof_begin(a->store, a->hasher, d, p->witness.old_size, proof, f);
+    if (err == ERR_OK) err = anchor_proof_step(a->store, a->hasher, d, proof, f);
+    p->witness.is_proving = err == ERR_OK;
+    *ret_is_whole = err == ERR_OK && proof_is_complete(&proof->maker);
+    return err;
+}
+
+static void ask(struct anchors *a, struct place *p, const struct anchor_due *d)
+{
+    struct buf url, body;
+    buf_init(&url, 1 << 10, 8 << 10);
+    buf_init(&body, 4 << 10, 128 << 10);
+    buf_printf(&url, "%s/add-checkpoint", p->anchor->witness);
+    buf_put_byte(&url, '\0');
+    witness_put_request(&body, p->witness.old_size, &p->witness.proof.maker.proof, d->note);
+    struct outbound_request r = {.method = OUTBOUND_POST,
+                                 .url = url.bytes,
+                                 .body = buf_view(&body),
+                                 .headers = {"content-type: text/plain"},
+                                 .header_count = 1,
+                                 .answer_max = WITNESS_ANSWER_MAX,
+                                 .allow_private = p->anchor->allow_private,
+                                 .allow_plaintext = p->anchor->allow_plaintext};
+    p->is_sending =
+        !url.overflow && !body.overflow && outbound_begin(a->sender, (size_t)(p - a->places), &r);
+    if (!p->is_sending) failed(a, p, "there was no memory for the request");
+    buf_fini(&body);
+    buf_fini(&url);
+}
+
+/* False: the store has failed. */
+static bool send_to_witness(struct anchors *a, struct place *p, struct fault *f)
+{
+    struct anchor_due *d = &p->list[p->sent];
+    bool is_whole;
+    if (!begin_tree(p, d)) return true;
+    enum err err = prove(a, p, d, &is_whole, f);
+    if (err == ERR_NOT_FOUND)
+        refused(p, "the store does not have all records that the proof for the witness needs");
+    else if (is_whole)
+        ask(a, p, d);
+    return err == ERR_OK || err == ERR_NOT_FOUND;
+}
+
+static void take_answer(struct anchors *a, struct place *p, const struct outbound_result *result)
+{
+    struct anchor_due *d = &p->list[p->sent];
+    const struct witness_asked asked = {.key = &p->witness.key,
+                                        .note = d->note,
+                                        .old_size = p->witness.old_size,
+                                        .size = d->end_seq + 1 - d->base};
+    struct witness_answer answer;
+    witness_read_answer(&asked, result->status, result->answer, result->error, &answer);
+    switch (answer.verdict) {
+    case WITNESS_SIGNED:
+        d->signature = arena_copy(&p->arena, answer.line);
+        if (p->arena.overflow)
+            failed(a, p, "there was no memory for the signature");
+        else
+            next_tree(p);
+        break;
+    case WITNESS_HAS_ANOTHER:
+        p->witness.old_size = answer.size;
+        p->witness.is_proving = false;
+        if (++p->witness.tries == WITNESS_TRIES)
+            refused(p, "HTTP 409: it has another size than it answered a moment ago");
+        break;
+    case WITNESS_REFUSED: refused(p, answer.why); break;
+    case WITNESS_FAILED: failed(a, p, answer.why); break;
+    }
+}
+
 static void take_result(struct anchors *a, struct place *p)
 {
     struct outbound_result result;
     if (!p->is_sending || !outbound_take(a->sender, (size_t)(p - a->places), &result)) return;
     p->is_sending = false;
-    if (result.is_delivered || result.status == HTTP_THERE_ALREADY)
+    if (anchor_kind(p->anchor) == ANCHOR_WITNESS)
+        take_answer(a, p, &result);
+    else if (result.is_delivered || result.status == HTTP_THERE_ALREADY)
         p->sent++;
     else
         failed(a, p, result.error);
@@ -191,32 +335,49 @@ static void take_result(struct anchors *a, struct place *p)
 
 /* ---- one turn ---- */
 
+/* All that was due has been sent, or was refused. */
+static void end_round(struct anchors *a, struct place *p)
+{
+    if (p->witness.refused > 0) {
+        failed(a, p, p->witness.why);
+    } else {
+        if (p->failures > 0) log_line(LOG_INFO, "anchor_works", "anchor", p->anchor->name, NULL);
+        p->failures = 0;
+        p->error[0] = '\0';
+    }
+    p->witness.refused = 0;
+    p->next_ms = monotonic_ms() + p->anchor->every_ms;
+}
+
+/* Those that were refused in this round are still due, and come first. */
 static bool look(struct anchors *a, struct place *p, struct fault *f)
 {
     arena_reset(&p->arena);
     p->sent = p->count = 0;
-    enum err err =
-        anchor_store_due(a->store, str_from(p->anchor->name), &p->arena, p->list, &p->count, f);
-    if (err == ERR_OK && p->count == 0) p->next_ms = monotonic_ms() + p->anchor->every_ms;
+    p->witness.is_begun = p->witness.is_proving = false;
+    p->witness.tries = 0;
+    enum err err = anchor_store_due(a->store, str_from(p->anchor->name), world_now_ms(),
+                                    p->witness.refused, &p->arena, p->list, &p->count, f);
+    if (err == ERR_OK && p->count == 0) end_round(a, p);
     return err == ERR_OK;
 }
 
 /* What was sent is noted; the rest is looked up again. */
 static bool note(struct anchors *a, struct place *p, struct fault *f)
 {
-    size_t sent = p->sent;
+    size_t sent = p->sent, given = 0;
     bool is_all = sent == p->count;
-    if (sent > 0 && anchor_store_done(a->store, str_from(p->anchor->name), p->list, sent,
-                                      world_now_ms(), f) != ERR_OK)
+    for (size_t i = 0; i < sent; i++) given += !p->list[i].is_refused;
+    if (given > 0 && anchor_store_done(a->store, str_from(p->anchor->name), p->list, sent,
+                                       world_now_ms(), f) != ERR_OK)
         return false;
-    metric_add(a->sheet, METRIC_ANCHOR_SENT, sent);
-    if (is_all && p->failures > 0)
-        log_line(LOG_INFO, "anchor_works", "anchor", p->anchor->name, NULL);
-    if (is_all) {
-        p->failures = 0;
-        p->error[0] = '\0';
-        p->next_ms = monotonic_ms() + (p->count == ANCHOR_DUE_MAX ? 0 : p->anchor->every_ms);
-    }
+    metric_add(a->sheet, METRIC_ANCHOR_SENT, given);
+    if (!is_all)
+        p->witness.refused = 0; /* the place has failed; the next attempt is another round */
+    else if (p->count == ANCHOR_DUE_MAX)
+        p->next_ms = 0;
+    else
+        end_round(a, p);
     p->sent = p->count = 0;
     return true;
 }
@@ -230,10 +391,11 @@ static void step(struct anchors *a, struct place *p)
     if (p->is_sending || monotonic_ms() < p->next_ms) return;
     if (p->count == 0) good = look(a, p, &f);
     if (good && p->sent < p->count) {
-        if (anchor_is_file(p->anchor))
-            send_to_file(a, p);
-        else
-            send_to_bucket(a, p);
+        switch (anchor_kind(p->anchor)) {
+        case ANCHOR_FILE: send_to_file(a, p); break;
+        case ANCHOR_S3: send_to_bucket(a, p); break;
+        case ANCHOR_WITNESS: good = send_to_witness(a, p, &f); break;
+        }
     }
     bool is_over =
         p->count > 0 && !p->is_sending && (p->sent == p->count || p->failures != failures);
@@ -244,6 +406,9 @@ static void step(struct anchors *a, struct place *p)
 }
 
 /* ---- the status ---- */
+
+static const char *const kind_names[] = {
+    [ANCHOR_FILE] = "file", [ANCHOR_S3] = "s3", [ANCHOR_WITNESS] = "witness"};
 
 static void put_failing(struct buf *out, const struct anchors_one *one)
 {
@@ -266,14 +431,17 @@ static void make_status(struct anchors *a, struct anchors_status *s)
         const struct place *p = &a->places[i];
         struct anchor_counts counts = {0};
         struct fault f = {0};
-        is_read = anchor_store_count(a->store, str_from(p->anchor->name), &counts, &f) == ERR_OK;
-        if (!is_read) in_trouble(a, &f);
         struct anchors_one *one = &s->list[s->count++];
-        *one = (struct anchors_one){.name = p->anchor->name,
-                                    .kind = anchor_is_file(p->anchor) ? "file" : "s3",
-                                    .trees = counts.trees,
-                                    .waiting = counts.waiting,
-                                    .since_ms = counts.since_ms};
+        struct buf anchored = buf_over(one->anchored, sizeof one->anchored - 1);
+        is_read = anchor_store_status(a->store, str_from(p->anchor->name), world_now_ms(),
+                                      &anchored, &counts, &f) == ERR_OK;
+        if (!is_read) in_trouble(a, &f);
+        one->anchored[anchored.size] = '\0';
+        one->name = p->anchor->name;
+        one->kind = kind_names[anchor_kind(p->anchor)];
+        one->trees = counts.trees;
+        one->waiting = counts.waiting;
+        one->since_ms = counts.since_ms;
         snprintf(one->error, sizeof one->error, "%s", p->error);
         waiting += counts.waiting;
         if (p->failures >= FAILURES_REPORTED) put_failing(&text, one);
@@ -309,9 +477,14 @@ static void *run(void *context)
 {
     struct anchors *a = context;
     while (!atomic_load(&a->stopping)) {
-        for (size_t i = 0; i < a->place_count; i++) step(a, &a->places[i]);
+        bool has_more = false;
+        for (size_t i = 0; i < a->place_count; i++) {
+            const struct place *p = &a->places[i];
+            step(a, &a->places[i]);
+            has_more = has_more || (p->count > 0 && !p->is_sending && monotonic_ms() >= p->next_ms);
+        }
         look_at_status(a);
-        outbound_work(a->sender, LOOK_MS);
+        outbound_work(a->sender, has_more ? 0 : LOOK_MS);
     }
     return NULL;
 }
@@ -319,6 +492,7 @@ static void *run(void *context)
 static void destroy(struct anchors *a)
 {
     outbound_destroy(a->sender);
+    hasher_destroy(a->hasher);
     for (size_t i = 0; i < a->place_count; i++) arena_fini(&a->places[i].arena);
     store_close(a->store);
     pthread_mutex_destroy(&a->lock);
@@ -338,8 +512,11 @@ enum err anchors_start(const struct anchors_options *o, struct history *history,
     a->sheet = metrics_sheet_create();
     for (size_t i = 0; i < a->place_count; i++) {
         a->places[i].anchor = &o->list[i];
+        if (anchor_kind(&o->list[i]) == ANCHOR_WITNESS)
+            a->places[i].witness.key = anchor_witness_key(&o->list[i]);
         arena_init(&a->places[i].arena, 16 << 10, ARENA_BYTES);
     }
+    a->hasher = hasher_create();
     a->sender = outbound_create(a->place_count, o->ca_file);
     check(a->sender != NULL);
     enum err err = store_open(o->store, true, &a->store, f);

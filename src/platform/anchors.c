@@ -14,6 +14,8 @@ enum err anchors_begin(struct platform *p, struct fault *f)
         p->anchor_list[i] = (struct anchor){.name = from->name,
                                             .file = from->file,
                                             .s3 = from->s3,
+                                            .witness = from->witness,
+                                            .witness_key = from->witness_key,
                                             .region = from->region,
                                             .access_key = from->access_key,
                                             .secret_file = from->secret_file,
@@ -41,7 +43,7 @@ void anchors_put(struct buf *out, struct platform *p)
         const struct anchors_one *a = &s.list[i];
         char since[TIME_TEXT];
         if (a->since_ms != 0) time_write(a->since_ms, since);
-        buf_printf(out, "%s{\"behind_since\":", i > 0 ? "," : "");
+        buf_printf(out, "%s{\"anchored\":[%s],\"behind_since\":", i > 0 ? "," : "", a->anchored);
         if (a->since_ms == 0)
             buf_put_literal(out, "null");
         else

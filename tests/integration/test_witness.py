@@ -83,7 +83,7 @@ def verify_py(*words):
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("kind, store", [("double", "sqlite"), ("double", "postgres"), ("real", "sqlite")])
+@pytest.mark.parametrize("kind, store", [("double", "postgres"), ("real", "sqlite")])
 def test_a_witness_signs_each_stream_and_an_auditor_sees_it(kind, store, request, tmp_path):
     witness = request.getfixturevalue(kind)
     url = request.getfixturevalue("postgres").new_database() if store == "postgres" else None
@@ -96,17 +96,12 @@ def test_a_witness_signs_each_stream_and_an_auditor_sees_it(kind, store, request
         assert one.origin in one.anchor()["error"] and one.anchor()["waiting"] == 1
         one.add_log()
         harness.eventually(one.is_witnessed, "the first checkpoint is signed")
-        for _ in range(30 if LONG else 3):
+        for _ in range(30 if LONG else 2):
             one.decide(random_.randrange(1, 40))
             harness.eventually(one.is_witnessed, "the next one is signed")
         anchor = one.anchor()
         assert (anchor["kind"], anchor["streams"], anchor["waiting"], anchor["behind_since"], anchor["error"]) == ("witness", 1, 0, None, "")
         assert anchor["anchored"][0]["node"] == one.node and anchor["anchored"][0]["base"] == 1 and anchor["anchored"][0]["anchored_at"]
-        if store == "sqlite":  # the store has forgotten what the witness has
-            with sqlite3.connect(stack.data / "platform.db") as database:
-                database.execute("DELETE FROM anchors")
-            one.decide(5)
-            harness.eventually(one.is_witnessed, "the witness names its size")
 
         text = one.verify("--witness", witness.vkey).stdout
         assert "signed by the witness witness.example/w1 at" in text and "complete until the signature of the witness of" in text, text
@@ -132,12 +127,9 @@ def test_a_witness_that_fails_is_named_and_delays_nothing(double, tmp_path):
         one = Witnessed(stack, double)
         one.add_log()
         answers = [("HTTP 503", lambda text: (503, "later\n")),
-                   ("no signature of witness.example/w1", lambda text: (200, "ok\n")),
                    ("forged signature of witness.example/w1", lambda text: (200, double.cosign(text, stranger.key))),
-                   ("forged signature of witness.example/w1", lambda text: (200, double.cosign(text.replace("\n", "\n\n", 1)))),
                    ("an older database, or a second history", lambda text: (409, "999999\n")),
-                   ("another size than it answered", lambda text: (409, "1\n") if len(double.asked) % 2 else (409, "2\n")),
-                   ("HTTP 409 has no size", lambda text: (409, "many\n"))]
+                   ("another size than it answered", lambda text: (409, "1\n") if len(double.asked) % 2 else (409, "2\n"))]
         for why, say in answers:
             double.say = say
             one.decide(2)
@@ -150,6 +142,12 @@ def test_a_witness_that_fails_is_named_and_delays_nothing(double, tmp_path):
         double.say = None
         harness.eventually(lambda: one.is_witnessed() and one.health()["checks"]["anchors"] == "ok", "it goes on")
         one.verify("--witness", double.vkey)
+        with sqlite3.connect(stack.data / "platform.db") as database:
+            database.execute("UPDATE checkpoints SET note = substr(note, 1, instr(note, '— witness') - 1) WHERE instr(note, '— witness') > 0")
+            database.execute("DELETE FROM anchors")  # an older copy of the store
+        del double.asked[:]
+        harness.eventually(lambda: len(double.asked) > 1 and one.is_witnessed(), "the witness names the size that it has")
+        assert [head.split("\n")[0] == "old 0" for head in double.asked[:2]] == [True, False], double.asked
 
 
 @pytest.mark.parametrize("kind", ["double", "real"])

@@ -157,8 +157,9 @@ class LiteWitness:
         path.chmod(0o600)
         self.log = (self.folder / "log").open("wb")
         self.agent = subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=self.log, stderr=self.log)
-        harness.eventually(socket.exists, "the agent listens")
-        subprocess.run(["ssh-add", path], env={**os.environ, "SSH_AUTH_SOCK": str(socket)}, stdout=self.log, stderr=self.log, check=True)
+        add = ["ssh-add", path]
+        harness.eventually(lambda: subprocess.run(add, env={**os.environ, "SSH_AUTH_SOCK": str(socket)}, stdout=self.log, stderr=self.log, check=False).returncode == 0,
+                           "the agent listens, and has the key")
         port = harness.free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.database = self.folder / "witness.db"

@@ -32,11 +32,14 @@ static int tear_down(void **state)
 
 #define ANCHOR_OF(...)                                                                             \
     {                                                                                              \
-        .name = "a", .file = "", .s3 = "", .region = "eu-1", .access_key = "", .secret_file = "",  \
-        .every_ms = 60000, __VA_ARGS__                                                             \
+        .name = "a", .file = "", .s3 = "", .witness = "", .region = "eu-1", .access_key = "",      \
+        .secret_file = "", .witness_key = "", .every_ms = 60000, __VA_ARGS__                       \
     }
 #define BUCKET(url, ...)                                                                           \
     ANCHOR_OF(.s3 = url, .access_key = "AKIA", .secret_file = secret_path, __VA_ARGS__)
+#define WITNESS_KEY "witness.example/w1+918b6299+BMhAafoiFsbtwdUsqDqhHCZ91UQK+lJgkMpD69DKhqnP"
+#define LOG_KEY "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
+#define WITNESS(url, ...) ANCHOR_OF(.witness = url, .witness_key = WITNESS_KEY, __VA_ARGS__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 
@@ -47,8 +50,9 @@ static void an_anchor_that_cannot_work_is_refused(void **state)
         struct anchor anchor;
         const char *text;
     } cases[] = {
-        {ANCHOR_OF(.region = ""), "anchor.a.file: set either file or s3"},
-        {BUCKET("https://h/b", .file = "/f"), "anchor.a.file: set either file or s3"},
+        {ANCHOR_OF(.region = ""), "anchor.a.file: set one of file, s3 and witness"},
+        {BUCKET("https://h/b", .file = "/f"), "anchor.a.file: set one of file, s3 and witness"},
+        {WITNESS("https://h/b", .file = "/f"), "anchor.a.file: set one of file, s3 and witness"},
         {ANCHOR_OF(.file = "/f", .every_ms = 999), "anchor.a.every: must be 1s to 24h"},
         {ANCHOR_OF(.file = "/f", .every_ms = 86400001), "anchor.a.every: must be 1s to 24h"},
         {ANCHOR_OF(.file = "/f", .access_key = "k"), "anchor.a.file: access_key, secret_file and"},
@@ -71,6 +75,15 @@ static void an_anchor_that_cannot_work_is_refused(void **state)
         {BUCKET("https://h/b/../c"), "anchor.a.s3: must have the bucket"},
         {BUCKET("https://h/b?x=1"), "anchor.a.s3: must have the bucket"},
         {BUCKET("https://h/b%2F"), "anchor.a.s3: must have the bucket"},
+        {BUCKET("https://h/b", .witness_key = WITNESS_KEY), "anchor.a.witness_key: is for anchors"},
+        {ANCHOR_OF(.witness = "https://h"), "anchor.a.witness_key: is missing"},
+        {WITNESS("https://h", .witness_key = "w+1+A"), "anchor.a.witness_key: a key is written"},
+        {WITNESS("https://h", .witness_key = LOG_KEY), "anchor.a.witness_key: is the key of a log"},
+        {WITNESS("https://h", .retain_ms = 60000), "anchor.a.witness: access_key, secret_file"},
+        {WITNESS("http://h"), "anchor.a.witness: must be https://"},
+        {WITNESS("https://u:p@h"), "anchor.a.witness: must have a host, and no user"},
+        {WITNESS("https://h/"), "anchor.a.witness: may have a prefix"},
+        {WITNESS("https://h?x=1"), "anchor.a.witness: may have a prefix"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fault f = {0};
@@ -89,6 +102,9 @@ static void an_anchor_that_can_work_is_accepted(void **state)
         BUCKET("https://h:9000/b/p/q-1"),
         BUCKET("http://[::1]:9000/b", .allow_plaintext = true),
         BUCKET("https://h/b", .retain_ms = 60000),
+        WITNESS("https://h"),
+        WITNESS("https://h:1/a/b"),
+        WITNESS("http://127.0.0.1:1", .allow_plaintext = true),
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct fault f = {0};
