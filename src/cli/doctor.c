@@ -126,6 +126,32 @@ static void look_at_refusals(struct visit *v, const struct json *refused)
               (unsigned long long)(count - told));
 }
 
+/* Since when each stream is anchored, and up to which record. What fails is the check `anchors`. */
+static void look_at_anchors(struct visit *v, const struct json *anchors)
+{
+    for (const struct json *a = json_is_array(anchors) ? anchors->child : NULL; a != NULL;
+         a = a->next) {
+        const struct json *trees = json_get(a, STR("anchored"));
+        struct str name = member_shown(v->c, a, "name"), kind = member_shown(v->c, a, "kind");
+        for (const struct json *t = json_is_array(trees) ? trees->child : NULL; t != NULL;
+             t = t->next) {
+            struct str node = member_shown(v->c, t, "node"),
+                       journal = member_shown(v->c, t, "journal");
+            unsigned long long seq = json_u64(t, STR("anchored_seq"), 0),
+                               newest = json_u64(t, STR("checkpoint_seq"), 0);
+            if (seq == 0)
+                found(v, NOTE, "anchor", "%.*s (%.*s) has no checkpoint of %.*s/%.*s yet",
+                      STR_FORMAT(name), STR_FORMAT(kind), STR_FORMAT(node), STR_FORMAT(journal));
+            else
+                found(v, FINE, "anchor",
+                      "%.*s (%.*s) has %.*s/%.*s up to record %llu since %.*s; the newest "
+                      "checkpoint is of record %llu",
+                      STR_FORMAT(name), STR_FORMAT(kind), STR_FORMAT(node), STR_FORMAT(journal),
+                      seq, STR_FORMAT(member_shown(v->c, t, "anchored_at")), newest);
+        }
+    }
+}
+
 static void look_at_program(struct visit *v, enum side side)
 {
     struct reply reply;
@@ -156,6 +182,7 @@ static void look_at_program(struct visit *v, enum side side)
     found(v, FINE, program[side], "%.*s %.*s answers at %.*s%s", STR_FORMAT(service),
           STR_FORMAT(version), STR_FORMAT(address), well ? ", and is well" : "");
     look_at_checks(v, side, json_get(reply.root, STR("checks")));
+    look_at_anchors(v, json_get(reply.root, STR("anchors")));
     const struct json *refused = json_get(reply.root, STR("policies_refused_when_put"));
     if (json_is_object(refused)) look_at_refusals(v, refused);
     look_at_clock(v, side, &reply);

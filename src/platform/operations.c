@@ -11,7 +11,7 @@
 enum {
     /* a look that takes longer has failed; the longest query takes 5 s */
     LOOK_SECONDS_MAX = 8,
-    HEALTH_BYTES_MAX = 64 << 10,
+    HEALTH_BYTES_MAX = 128 << 10,
     STREAM_LOOKS = 3, /* every third look counts the streams of all nodes */
     /* A failure counts for so long, unless a read or a write succeeds: one failure is no alert. */
     TROUBLE_SECONDS = 30,

@@ -39,9 +39,10 @@ def address(stack):
 
 
 @pytest.fixture(scope="module")
-def writ():
+def writ(tmp_path_factory):
     chromium.needed()
-    with harness.Stack() as stack:
+    anchors = tmp_path_factory.mktemp("anchors") / "disk.jsonl"
+    with harness.Stack(platform=["--anchor.disk.file", anchors, "--anchor.disk.every", "1s"]) as stack:
         stack.policy("payments", POLICY)
         for name in ("carol", "dan"):
             stack.keys[name] = stack.key(f"{name}s-key", ROLES, owner=name, wait=False)
@@ -501,7 +502,7 @@ def screens(stack):
     return [("inbox", ("inbox", "all"), ".row"), ("review", ("review", plain), ".events"), ("review-edit", ("review", edit), ".odd"),
             ("decided", ("inbox", "decided"), ".row"), ("trace", ("trace", "order-4700"), ".step"), ("audit", ("audit",), ".event"),
             ("agents", ("agents",), "tbody tr"), ("agent", ("agents", "invoice_bot"), ".event"), ("policies", ("policies",), ".row"),
-            ("policy", ("policies", "payments"), "#document"), ("health", ("health",), ".pairs"), ("sessions", ("sessions",), ".row")]
+            ("policy", ("policies", "payments"), "#document"), ("health", ("health",), ".anchors li"), ("sessions", ("sessions",), ".row")]
 
 
 def test_every_screen_is_accessible_on_a_phone_in_light_and_dark(writ, page):
@@ -544,6 +545,8 @@ def test_a_key_of_every_tenant_names_one_and_sees_the_engines(writ, stranger):
     stranger.click("form button", "Sign in")
     stranger.click(".bar a", "Health")
     stranger.see("current", "tbody")
+    stranger.see("1 of 1 streams have their newest checkpoint there", ".anchors")
+    stranger.see(": up to record ", ".anchors li")
     stranger.click(".bar a", "Policies")
     stranger.see("payments", ".rows")
     stranger.write(".tenant", "other\ue007")

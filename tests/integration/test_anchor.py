@@ -115,7 +115,12 @@ def test_a_file_has_each_streams_newest_checkpoint(fleet, tmp_path):
     path.rmdir()
     path.write_bytes(before)
     harness.eventually(lambda: health(stack)["checks"]["anchors"] == "ok" and covers(stored(stack)), "it goes on")
-    assert health(stack)["anchors"] == [{"behind_since": None, "error": "", "kind": "file", "name": "disk", "streams": 1, "waiting": 0}]
+    anchor = health(stack)["anchors"][0]
+    tree = anchor.pop("anchored")[0]
+    assert anchor == {"behind_since": None, "error": "", "kind": "file", "name": "disk", "streams": 1, "waiting": 0}
+    assert tree["anchored_seq"] == tree["checkpoint_seq"] == stored(stack) and tree["base"] == 1 and tree["anchored_at"]
+    text = stack.cli("doctor", "--platform", stack.platform.url, "--engine", stack.engine.url, check=False).stdout
+    assert f"disk (file) has {tree['node']}/{tree['journal']} up to record {tree['anchored_seq']} since {tree['anchored_at']}" in text, text
 
 
 def test_a_bucket_keeps_what_no_one_can_change(fleet, bucket, tmp_path):
