@@ -106,8 +106,12 @@ static void put_quarantine(struct buf *b, const struct quarantine_status *q)
 {
     char oldest[TIME_TEXT];
     buf_printf(b, ",\"quarantine\":{\"bytes\":%llu,\"oldest\":", (unsigned long long)q->bytes);
-    if (q->oldest_ms != 0) time_write(q->oldest_ms, oldest);
-    json_put_string(b, q->oldest_ms == 0 ? (struct str){0} : str_of(oldest, TIME_TEXT));
+    if (q->oldest_ms == 0) {
+        buf_put_literal(b, "null");
+    } else {
+        time_write(q->oldest_ms, oldest);
+        json_put_plain(b, str_of(oldest, TIME_TEXT));
+    }
     buf_printf(b, ",\"rows\":%llu}", (unsigned long long)q->rows);
 }
 
