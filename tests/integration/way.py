@@ -23,8 +23,8 @@ class Way:
     CLOSE = staticmethod(lambda client: client.shutdown(socket.SHUT_RDWR))
     HALF_CLOSE = staticmethod(lambda client: client.shutdown(socket.SHUT_WR))
 
-    def __init__(self, to, is_broker=False):
-        self.to, self.port = to, free_port()
+    def __init__(self, to, is_broker=False, port=None):
+        self.to, self.port = to, port or free_port()
         self.spoil = lambda sent, reply: (reply, None)
         self.spoiled = 0
         self.lost = self.held = ()
