@@ -121,7 +121,7 @@ static enum log_result read_heartbeat(struct fleet *f, const struct entry *e, ui
         !planted("claim_unchecked"))
         return log_replay_stop(&f->replay, LOG_END_CUT, offset);
     peers_read(&f->peers, e, is_known || planted("claim_unchecked") ? e->heartbeat.applied : 0,
-               offset, now_ms);
+               offset, append_ms, now_ms);
     if (is_mine(f, e) && !read_own_heartbeat(f, e, offset, append_ms, now_ms, delay_ms))
         return log_replay_stop(&f->replay, LOG_END_NEVER_SENT, offset);
     if (!e->heartbeat.works || !incarnation_equal(&e->incarnation, &f->replay.leader))

@@ -1,5 +1,6 @@
 #include "fleet/peers.h"
 
+#include "base/map.h"
 #include "base/planted.h"
 
 /* The wait for a lease, with the allowance for the rates of two clocks. */
@@ -41,7 +42,7 @@ static struct peer *find(struct peers *p, const struct incarnation *id)
 }
 
 void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t applied, uint64_t offset,
-                uint64_t now_ms)
+                uint64_t append_ms, uint64_t now_ms)
 {
     const struct heartbeat *h = &heartbeat->heartbeat;
     uint64_t lapses_ms = h->closed ? now_ms : now_ms + wait_of(h->lease_ms);
@@ -58,7 +59,9 @@ void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t applied
     if (h->number <= peer->number && !planted("late_heartbeat_taken"))
         return; /* it came late: its sender has withdrawn it */
     peer->number = h->number;
+    peer->node = hash_bytes(heartbeat->node.bytes, heartbeat->node.size);
     peer->read_ms = now_ms;
+    peer->append_ms = append_ms;
     peer->kept = h->kept;
     peer->closed = h->closed;
     peer->reaches = h->reaches;
@@ -79,27 +82,46 @@ bool peers_settled(const struct peers *p, uint64_t offset, uint64_t now_ms)
     return now_ms >= p->others_lapse_ms;
 }
 
+static bool is_fresh(const struct peer *peer, uint64_t now_ms)
+{
+    return peer->read_ms != 0 && now_ms - peer->read_ms <= PEER_FRESH_MS;
+}
+
 bool peers_miss_leader(const struct peers *p, const struct incarnation *except, uint64_t now_ms)
 {
     unsigned fresh = 0, missing = 0;
     for (unsigned i = 0; i < p->count; i++) {
         const struct peer *peer = &p->list[i];
         if (incarnation_equal(&peer->incarnation, except)) continue;
-        if (peer->read_ms == 0 || now_ms - peer->read_ms > PEER_FRESH_MS) continue;
+        if (!is_fresh(peer, now_ms)) continue;
         fresh++;
         missing += !peer->reaches;
     }
     return missing * 2 > fresh;
 }
 
+/* Whether the peer at `index` is an engine that runs, and that none before it is. */
+static bool counts_once(const struct peers *p, unsigned index, uint64_t newest_append_ms,
+                        uint64_t now_ms)
+{
+    const struct peer *peer = &p->list[index];
+    if (peer->append_ms + PEER_FRESH_MS < newest_append_ms) return false;
+    for (unsigned i = 0; i < index; i++)
+        if (p->list[i].node == peer->node && is_fresh(&p->list[i], now_ms)) return false;
+    return true;
+}
+
 uint64_t peers_kept(const struct peers *p, uint64_t now_ms)
 {
     unsigned keeping = 0;
+    uint64_t newest_append_ms = 0;
+    for (unsigned i = 0; i < p->count; i++)
+        if (p->list[i].append_ms > newest_append_ms) newest_append_ms = p->list[i].append_ms;
     uint64_t least = UINT64_MAX;
     for (unsigned i = 0; i < p->count; i++) {
         const struct peer *peer = &p->list[i];
-        if (peer->read_ms == 0 || now_ms - peer->read_ms > PEER_FRESH_MS) continue;
-        keeping++;
+        if (!is_fresh(peer, now_ms)) continue;
+        keeping += counts_once(p, i, newest_append_ms, now_ms);
         if (peer->kept < least && !planted("trimmed_past_snapshots")) least = peer->kept;
         if (peer->applied < least) least = peer->applied;
     }

@@ -23,11 +23,13 @@ enum { PEERS_MAX = 32, PEER_FRESH_MS = 2000 };
 
 struct peer {
     struct incarnation incarnation;
+    uint64_t node;         /* a hash of its name: a former incarnation has the same disk */
     uint64_t number;       /* of its newest heartbeat */
     uint64_t first_offset; /* of the oldest one that is remembered */
     uint64_t applied;
     uint64_t kept;      /* of its newest heartbeat */
     uint64_t read_ms;   /* the newest */
+    uint64_t append_ms; /* the same, by the log's clock */
     uint64_t lapses_ms; /* when every lease that its heartbeats began has passed */
     uint32_t longest_lease_ms;
     bool closed, reaches;
@@ -45,13 +47,14 @@ void peers_begin(struct peers *p, const struct peers *saved, uint64_t now_ms);
 void peers_save(const struct peers *p, uint64_t now_ms, struct peers *ret);
 /* `applied`: what of the heartbeat's is confirmed by this engine's own reading, or 0. */
 void peers_read(struct peers *p, const struct entry *heartbeat, uint64_t applied, uint64_t offset,
-                uint64_t now_ms);
+                uint64_t append_ms, uint64_t now_ms);
 bool peers_settled(const struct peers *p, uint64_t offset, uint64_t now_ms);
 /* Whether most engines with a fresh heartbeat, except this one, report that they cannot reach the
  * leader. */
 bool peers_miss_leader(const struct peers *p, const struct incarnation *except, uint64_t now_ms);
 /* The log may lose what is below this offset: every engine with a fresh heartbeat has applied it, and
- * starts again without it, and so do at least PEERS_KEEPING of them. 0: nothing. */
+ * starts again without it, and there are at least PEERS_KEEPING of them. An engine counts once, however
+ * often it was started, and not by a heartbeat that was read late. 0: nothing. */
 enum { PEERS_KEEPING = 2 };
 uint64_t peers_kept(const struct peers *p, uint64_t now_ms);
 

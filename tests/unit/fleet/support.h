@@ -41,9 +41,12 @@ static inline struct entry records_of(uint64_t term, uint64_t n, uint8_t engine)
 static inline struct entry heartbeat_of(uint8_t engine, uint64_t number, uint64_t applied,
                                         uint32_t lease_ms)
 {
+    static char names[256];
+    names[engine] = (char)engine;
     return (struct entry){
         .kind = ENTRY_HEARTBEAT,
         .incarnation = incarnation_of(engine),
+        .node = str_of(&names[engine], 1),
         .nonce = engine * 1000u + number,
         .heartbeat = {.number = number, .applied = applied, .lease_ms = lease_ms}};
 }

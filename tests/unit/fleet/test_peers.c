@@ -10,7 +10,7 @@ static void read(struct peers *p, uint8_t engine, uint64_t number, uint64_t appl
     struct entry e = heartbeat_of(engine, number, applied, LEASE_MS);
     e.heartbeat.closed = closed;
     e.heartbeat.reaches = engine != 3;
-    peers_read(p, &e, applied, offset, now_ms);
+    peers_read(p, &e, applied, offset, now_ms, now_ms);
 }
 
 static void each_engine_with_a_heartbeat_before_it_is_waited_for(void **state)
@@ -96,17 +96,51 @@ static void what_every_fresh_engine_can_begin_without_may_go(void **state)
     peers_begin(&p, NULL, 0);
     assert_int_equal(peers_kept(&p, 1000), 0);
     e.heartbeat.kept = 30;
-    peers_read(&p, &e, 40, 41, 1000);
+    peers_read(&p, &e, 40, 41, 1000, 1000);
     assert_int_equal(peers_kept(&p, 1000), 0); /* one engine's disk is no copy */
     e = heartbeat_of(2, 1, 40, LEASE_MS);
     e.heartbeat.kept = 20;
-    peers_read(&p, &e, 40, 42, 1000);
+    peers_read(&p, &e, 40, 42, 1000, 1000);
     assert_int_equal(peers_kept(&p, 1000), 20);
     e = heartbeat_of(3, 1, 10, LEASE_MS);
     e.heartbeat.kept = 25;
-    peers_read(&p, &e, 10, 43, 1000 + PEER_FRESH_MS);
+    peers_read(&p, &e, 10, 43, 1000 + PEER_FRESH_MS, 1000 + PEER_FRESH_MS);
     assert_int_equal(peers_kept(&p, 1000 + PEER_FRESH_MS), 10); /* it has not applied more */
     assert_int_equal(peers_kept(&p, 1001 + PEER_FRESH_MS), 0);
+}
+
+static void a_former_life_of_an_engine_is_no_second_copy(void **state)
+{
+    (void)state;
+    struct peers p;
+    struct entry e = heartbeat_of(1, 1, 40, LEASE_MS), former = heartbeat_of(2, 1, 40, LEASE_MS);
+    peers_begin(&p, NULL, 0);
+    e.heartbeat.kept = former.heartbeat.kept = 30;
+    former.node = e.node;
+    peers_read(&p, &former, 40, 41, 1000, 1000);
+    peers_read(&p, &e, 40, 42, 1500, 1500);
+    assert_int_equal(peers_kept(&p, 1500), 0);
+    e = heartbeat_of(3, 1, 40, LEASE_MS);
+    e.heartbeat.kept = 30;
+    peers_read(&p, &e, 40, 43, 1500, 1500);
+    assert_int_equal(peers_kept(&p, 1500), 30);
+}
+
+static void what_was_read_late_shows_no_copy_that_is_there_now(void **state)
+{
+    (void)state;
+    struct peers p;
+    struct entry e = heartbeat_of(1, 1, 40, LEASE_MS);
+    peers_begin(&p, NULL, 0);
+    e.heartbeat.kept = 30;
+    peers_read(&p, &e, 40, 41, 1000, 9000);
+    e = heartbeat_of(2, 1, 40, LEASE_MS);
+    e.heartbeat.kept = 30;
+    peers_read(&p, &e, 40, 42, 1000 + PEER_FRESH_MS, 9000);
+    assert_int_equal(peers_kept(&p, 9000), 30);
+    e.heartbeat.number++;
+    peers_read(&p, &e, 40, 43, 1001 + PEER_FRESH_MS, 9000);
+    assert_int_equal(peers_kept(&p, 9000), 0);
 }
 
 static void more_incarnations_than_the_table_holds_are_waited_for_too(void **state)
@@ -146,6 +180,8 @@ int main(void)
         cmocka_unit_test(a_saved_table_begins_all_leases_again),
         cmocka_unit_test(an_engine_whose_leases_have_passed_is_not_saved),
         cmocka_unit_test(what_every_fresh_engine_can_begin_without_may_go),
+        cmocka_unit_test(a_former_life_of_an_engine_is_no_second_copy),
+        cmocka_unit_test(what_was_read_late_shows_no_copy_that_is_there_now),
         cmocka_unit_test(more_incarnations_than_the_table_holds_are_waited_for_too),
         cmocka_unit_test(most_fresh_peers_decide_whether_the_leader_is_missed),
     };
