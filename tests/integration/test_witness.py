@@ -72,6 +72,20 @@ class Witnessed:
         return self.stack.cli("audit", "verify", *words, "--platform", self.stack.platform.url, key=self.stack.keys["root"], check=check)
 
 
+def set_aside(stack):
+    """The newest record but one goes to quarantine, as one that the store cannot hold. It stays in the tree."""
+    text = "CAST(event AS BLOB)" if stack.store_url is None else "convert_to(event, 'UTF8')"
+    newest = "SELECT max(seq) - 1 FROM records WHERE node IS NOT NULL"
+    sql = (f"INSERT INTO quarantine (created_at, reason, node, journal, epoch, seq, digest, event)"
+           f" SELECT created_at, 'invalid', node, journal, epoch, seq, 'd', {text} FROM records WHERE seq = ({newest}) AND node IS NOT NULL;"
+           f" DELETE FROM records WHERE seq = ({newest}) AND node IS NOT NULL")
+    if stack.store_url is None:
+        with sqlite3.connect(stack.data / "platform.db") as database:
+            database.executescript(sql)
+    else:
+        subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", stack.store_url, "-c", sql], check=True)
+
+
 def start(tmp_path, witness, **options):
     values = {"witness": witness.url, "witness_key": witness.vkey, "every": "1s", "allow_private": "true", "allow_plaintext": "true"}
     return harness.Stack(tmp_path / "stack", platform=options_of("one", **values), **options)
@@ -99,6 +113,12 @@ def test_a_witness_signs_each_stream_and_an_auditor_sees_it(kind, store, request
         for _ in range(30 if LONG else 2):
             one.decide(random_.randrange(1, 40))
             harness.eventually(one.is_witnessed, "the next one is signed")
+        if kind == "double":
+            witness.say = lambda text: (503, "later\n")
+            one.decide(3)
+            set_aside(stack)
+            witness.say = None
+            harness.eventually(one.is_witnessed, "the proof has the record in quarantine")
         anchor = one.anchor()
         assert (anchor["kind"], anchor["streams"], anchor["waiting"], anchor["behind_since"], anchor["error"]) == ("witness", 1, 0, None, "")
         assert anchor["anchored"][0]["node"] == one.node and anchor["anchored"][0]["base"] == 1 and anchor["anchored"][0]["anchored_at"]
