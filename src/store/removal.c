@@ -6,6 +6,7 @@
 #include "evidence/merkle.h"
 #include "evidence/note.h"
 #include "evidence/origin.h"
+#include "evidence/verify.h"
 #include "store/store_inside.h"
 
 enum { FRONTIER_DIGITS_MAX = 4 * FRONTIER_BYTES_MAX / 3 + 8, NOTE_MAX = 8 << 10 };
@@ -69,10 +70,32 @@ static enum err read_up(struct store *s, const struct removal *r, uint64_t from_
     return err == ERR_END ? ERR_OK : err;
 }
 
+/* The records from *from_seq on were dropped before: the note about them has the tree behind them. */
+static enum err go_on_behind_note(struct store *s, const struct removal *r, struct tree_end *end,
+                                  uint64_t *from_seq)
+{
+    struct statement *q =
+        database_statement(s->database, "SELECT note FROM removals WHERE node = ?1 AND journal = ?2"
+                                        " AND end_seq = ?3 ORDER BY number DESC LIMIT 1");
+    struct verify_removal before;
+    bind_stream(q, r);
+    bind_u64(q, 3, r->from_seq - 1);
+    enum err err = statement_step(q);
+    if (err == ERR_OK && verify_read_removal(column_text(q, 0), &before) && before.has_tree &&
+        before.base == end->base) {
+        end->leaves = before.frontier;
+        *from_seq = r->from_seq;
+    }
+    statement_reset(q);
+    return err == ERR_END ? ERR_OK : err;
+}
+
 static enum err find_end(struct store *s, const struct removal *r, struct tree_end *ret)
 {
     uint64_t from_seq = 0;
     enum err err = find_checkpoint(s, r, ret, &from_seq);
+    if (err == ERR_OK && ret->base > 0 && from_seq < r->from_seq)
+        err = go_on_behind_note(s, r, ret, &from_seq);
     return err == ERR_OK && ret->base > 0 ? read_up(s, r, from_seq, ret) : err;
 }
 
