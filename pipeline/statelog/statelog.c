@@ -237,15 +237,18 @@ enum err statelog_read_again(struct statelog *l, uint64_t offset, struct fault *
 
 /* A broker that hung and goes on answers for a moment as if it still led, and lacks what others have
  * confirmed since. So the same offset is asked for again, for a while. Meanwhile nothing is read, and
- * the lease lapses. */
+ * the lease lapses. If the log was cut instead, new messages may reach that offset meanwhile. So an
+ * engine's own log is read from the message before it, for the engine to see whether it is the same. */
 static enum statelog_read ask_again(struct statelog *l)
 {
-    uint64_t now_ns = world_monotonic_ns();
-    if (l->gone_ns == 0) l->gone_ns = now_ns;
+    uint64_t now_ns = world_monotonic_ns(), next = atomic_load(&l->next);
+    if (l->gone_ns == 0) {
+        l->gone_ns = now_ns;
+        if (l->watches && next > 0) next--;
+    }
     if (now_ns - l->gone_ns > (uint64_t)GONE_MS * 1000000) return STATELOG_GONE;
     struct fault f;
-    return statelog_read_again(l, atomic_load(&l->next), &f) == ERR_OK ? STATELOG_NOTHING
-                                                                       : STATELOG_GONE;
+    return statelog_read_again(l, next, &f) == ERR_OK ? STATELOG_NOTHING : STATELOG_GONE;
 }
 
 enum statelog_read statelog_next(struct statelog *l, struct statelog_message *ret)

@@ -64,6 +64,7 @@ enum statelog_read {
     STATELOG_MESSAGE,
     STATELOG_GONE, /* the log does not have the offset any more, or not yet */
 };
+/* After a while without the next offset, an engine's own log sends the message before it again. */
 enum statelog_read statelog_next(struct statelog *l, struct statelog_message *ret);
 
 /* ---- appending: at most one of each kind at a time ---- */

@@ -79,9 +79,19 @@ static enum log_result step_records(struct log_replay *r, const struct entry *e,
     return count(r, e, offset);
 }
 
+/* The newest entry once more; of a copy, the one before that, which it does not remember. */
+static enum log_result step_again(struct log_replay *r, const struct sha256 *digest,
+                                  uint64_t offset)
+{
+    if (r->resumes || is_digest(digest, &r->newest)) return LOG_STALE;
+    return log_replay_stop(r, LOG_END_RESUMED, offset);
+}
+
 enum log_result log_replay_pass(struct log_replay *r, uint64_t offset)
 {
+    static const struct sha256 none;
     if (r->end != LOG_READS) return LOG_ENDED;
+    if (offset + 1 == r->next) return step_again(r, &none, offset);
     if (offset != r->next) return log_replay_stop(r, LOG_END_OFFSET, offset);
     r->next++;
     r->resumes = false;
@@ -92,6 +102,7 @@ enum log_result log_replay_pass(struct log_replay *r, uint64_t offset)
 enum log_result log_replay_step(struct log_replay *r, const struct entry *e, uint64_t offset)
 {
     if (r->end != LOG_READS) return LOG_ENDED;
+    if (offset + 1 == r->next && e != NULL) return step_again(r, &e->digest, offset);
     if (offset != r->next) return log_replay_stop(r, LOG_END_OFFSET, offset);
     if (e == NULL) return log_replay_stop(r, LOG_END_UNREADABLE, offset);
     r->next++;

@@ -11,6 +11,7 @@
  * left out, and counted. Any other entry proves that the log or this reader is wrong. Then reading
  * ends for good, with its reason, and only a person may go on.
  *
+ * A reader that found the log shorter asks for the newest entry once more: it has to be the same one.
  * A copy of the state that was saved goes on at the newest entry that it had read, which has to be
  * the same one in the log. A fleet that begins with a state names it in its first TERM: `last` of
  * that copy is the state's digest, with `next` 0. Pure; one thread. */

@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import sqlite3
+import struct
 
 import pytest
 
@@ -204,3 +206,31 @@ def test_a_foreign_message_stops_the_fleet_until_a_person_passes_over_it(broker,
     with contextlib.closing(sqlite3.connect(f"file:{fleet.data / 'platform.db'}?mode=ro", uri=True)) as database:
         texts = [text for text, in database.execute("SELECT event FROM records") if '"kind":"engine.fleet"' in text]
     assert events.check(texts, written=True) == {"engine.fleet"} and len(texts) >= 5
+
+
+def cut(broker, topic):
+    """The newer half of the log is gone, as after the loss of disks that had it alone."""
+    file, = (pathlib.Path(broker.folder) / "kafka/data" / f"{topic}-0").glob("*.log")
+    data, batches, at = file.read_bytes(), [], 0
+    while at + 61 <= len(data):
+        batches.append(at)
+        at += 12 + struct.unpack_from(">i", data, at + 8)[0]
+    os.truncate(file, batches[len(batches) // 2])
+
+
+def test_a_log_that_was_cut_stops_every_engine(broker, fleet):
+    """The heartbeats of all engines fill it again within seconds: the offset that is read next is there, and another entry."""
+    leads = fleet.leader()
+    broker.kill()
+    cut(broker, f"writ.state.{fleet.name}")
+    broker.start()
+    assert fleet.engines[leads].wait() == 1  # the leader ends; the others stay, and report it
+    for number in {0, 1, 2} - {leads}:
+        ended = eventually(lambda n=number: fleet.view(n)["reading_ended"], "its reading ended")
+        assert any(text in ended for text in ("another entry than before", "the log was cut", "the log is shorter than it was")), ended
+        with fleet.at(number) as wire:
+            for action in ("get_x", "pay_x"):
+                reply = wire.post("/v1/agent/authorize", {"actor": "reader", "action": action})
+                assert reply.status == 503 and reply.json["code"] == "fleet_stale", reply
+            assert wire.get("/readyz").status == 503 and ended in wire.get("/healthz").json["checks"]["fleet"]
+    assert "reading the fleet's log ended" in refused(fleet.engines[leads], 1)

@@ -104,7 +104,7 @@ static bool was_trimmed(struct fleet_member *m)
 {
     uint64_t begin, end;
     struct fault f;
-    if (statelog_bounds(m->log, &begin, &end, &f) != ERR_OK || begin <= m->fleet.replay.next)
+    if (statelog_bounds(m->log, &begin, &end, &f) != ERR_OK || begin < m->fleet.replay.next)
         return false;
     if (m->has_ended) return true;
     m->has_ended = true;

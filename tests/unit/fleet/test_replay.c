@@ -75,6 +75,25 @@ static void a_leader_that_counted_another_past_ends_reading(void **state)
     assert_int_equal(r.end, LOG_END_HISTORY);
 }
 
+static void the_newest_entry_may_come_again_if_it_is_the_same(void **state)
+{
+    (void)state;
+    struct log_replay r = begun();
+    struct entry heartbeat = heartbeat_of(2, 1, 3, 1000), next = records_of(1, 3, 1);
+    heartbeat.digest.bytes[31] = 1;
+    assert_int_equal(log_replay_step(&r, &heartbeat, 3), LOG_COUNTED);
+    assert_int_equal(log_replay_step(&r, &heartbeat, 3), LOG_STALE);
+    assert_int_equal(r.next, 4);
+    assert_int_equal(log_replay_step(&r, &next, 4), LOG_COUNTED);
+    assert_int_equal(log_replay_step(&r, &heartbeat, 4), LOG_ENDED);
+    assert_int_equal(r.end, LOG_END_RESUMED);
+
+    r = begun();
+    assert_int_equal(log_replay_pass(&r, 3), LOG_STALE);
+    assert_int_equal(log_replay_pass(&r, 3), LOG_STALE);
+    assert_int_equal(log_replay_step(&r, &heartbeat, 3), LOG_ENDED);
+}
+
 static void a_copy_goes_on_at_the_entry_that_it_read_last(void **state)
 {
     (void)state;
@@ -143,6 +162,7 @@ int main(void)
         cmocka_unit_test(what_is_not_newer_is_stale),
         cmocka_unit_test(each_contradiction_ends_reading_with_its_reason),
         cmocka_unit_test(a_leader_that_counted_another_past_ends_reading),
+        cmocka_unit_test(the_newest_entry_may_come_again_if_it_is_the_same),
         cmocka_unit_test(a_copy_goes_on_at_the_entry_that_it_read_last),
         cmocka_unit_test(the_first_term_names_the_state_with_which_the_fleet_began),
         cmocka_unit_test(a_log_that_became_shorter_ends_reading),
