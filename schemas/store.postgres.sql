@@ -81,6 +81,8 @@ CREATE TABLE records (
 ) PARTITION BY RANGE (id);
 CREATE INDEX records_timestamp ON records USING brin ((to_timestamp(timestamp / 1000::float8)))
     WITH (pages_per_range = 32, autosummarize = on);
+-- Evidence reads the records of a stream in their order (schema 22).
+CREATE INDEX records_source ON records (node, journal, seq) WHERE node IS NOT NULL;
 
 -- A record by its identities and its trace, over all partitions: an event's identities are unique
 -- for ever, which an index of a partition cannot promise. One is its key: the event_id where that is of

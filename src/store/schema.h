@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-enum { SCHEMA_NEWEST = 21 };
+enum { SCHEMA_NEWEST = 22 };
 
 struct schema_step {
     const char *sql;

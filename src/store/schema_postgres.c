@@ -329,6 +329,11 @@ static const char step_19[] =
 /* A key that an admin has withdrawn counts for the records before this one. */
 static const char step_21[] = "ALTER TABLE engine_keys ADD COLUMN distrusted_from bigint;";
 
+/* Evidence reads the records of a stream in their order, and not by way of `identities`: a row that was
+ * put into records alone must be seen. */
+static const char step_22[] =
+    "CREATE INDEX records_source ON records (node, journal, seq) WHERE node IS NOT NULL;";
+
 /* Steps 2 and 3 are older than the PostgreSQL store: they are in the first. Step 20 is of the JSON in
  * keys.key only. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
@@ -353,4 +358,5 @@ const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_19, NULL, NULL},
     {"", NULL, NULL},
     {step_21, NULL, NULL},
+    {step_22, NULL, NULL},
 };

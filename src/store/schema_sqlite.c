@@ -315,6 +315,9 @@ static const char step_20[] = "";
 /* A key that an admin has withdrawn counts for the records before this one. */
 static const char step_21[] = "ALTER TABLE engine_keys ADD COLUMN distrusted_from INTEGER;";
 
+/* PostgreSQL gets the index that records has here since step 1. */
+static const char step_22[] = "";
+
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {step_2, NULL, NULL},
@@ -337,4 +340,5 @@ const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_19, NULL, NULL},
     {step_20, NULL, NULL},
     {step_21, NULL, NULL},
+    {step_22, NULL, NULL},
 };

@@ -143,6 +143,7 @@ static void a_released_step_is_never_edited(void **state)
         {"efea1296", "51d9cbbe"}, {"9b06b0d0", "216b7269"}, {"0cae70c0", "dda5085d"},
         {"ff70259e", "a2845d3f"}, {"5c5b615d", "c70e9e0e"}, {"13688668", "5c48287f"},
         {"3cdc7463", "e74510a4"}, {"e3b0c442", "e3b0c442"}, {"41ce9eab", "dceb06b6"},
+        {"e3b0c442", "4d2467d5"},
     };
     for (size_t i = 0; i < 2 * SCHEMA_NEWEST; i++) {
         const struct schema_step *step = &(i % 2 == 0 ? schema_sqlite : schema_postgres)[i / 2];
@@ -343,7 +344,7 @@ static const char sqlite_before_7[] =
     "DROP TABLE revisions; ALTER TABLE followers DROP COLUMN history_id;"
     "ALTER TABLE store DROP COLUMN history_id; PRAGMA user_version = 6";
 static const char postgres_before_7[] =
-    "DROP VIEW events;"
+    "DROP VIEW events; DROP INDEX records_source;"
     "ALTER TABLE identities RENAME TO ids; ALTER TABLE ids RENAME event_key TO event_id;"
     "ALTER INDEX identities_event_key RENAME TO ids_event_id; ALTER INDEX identities_source RENAME TO ids_source;"
     "ALTER INDEX identities_trace RENAME TO ids_trace;"

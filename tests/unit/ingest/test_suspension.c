@@ -207,6 +207,7 @@ static void the_upgrade_reads_the_newest_words_of_the_trail(void **state)
     buf_put_byte(&r->body, '\0');
     assert_int_equal(post(r, r->body.bytes, true), ERR_OK); /* no engine's */
     store_close(r->store);
+    if (rig_is_postgres) rig_sql(r, "DROP INDEX records_source");
     rig_sql(r, "DROP TABLE suspensions");
     rig_sql(r, "DROP TABLE anchors");
     rig_sql(r, "DROP TABLE checkpoints");
