@@ -1,9 +1,8 @@
 #include "pipeline/anchor/anchor_proof.h"
 
 #include "crypto/base64.h"
+#include "store/quarantine.h"
 #include "store/store_inside.h"
-
-enum { QUARANTINED_MAX = 16 << 20 };
 
 static void bind_stream(struct statement *q, const struct anchor_due *d)
 {
@@ -54,43 +53,22 @@ static void add(struct anchor_proof *p, struct hasher *h, struct str bytes)
     p->next++;
 }
 
-/* PostgreSQL sends bytes as hex digits. */
-static enum err add_bytes(struct store *s, struct hasher *h, struct anchor_proof *p,
-                          struct str stored)
-{
-    struct buf bytes;
-    if (!database_is_postgres(s->database)) {
-        add(p, h, stored);
-        return ERR_OK;
-    }
-    enum err err = ERR_CORRUPT;
-    size_t size = stored.size / 2;
-    buf_init(&bytes, size + 1, QUARANTINED_MAX);
-    if (!buf_room(&bytes, size)) {
-        err = ERR_FULL;
-    } else if (stored.size % 2 == 0 && hex_read(stored.bytes, (uint8_t *)bytes.bytes, size)) {
-        add(p, h, str_of(bytes.bytes, size));
-        err = ERR_OK;
-    }
-    buf_fini(&bytes);
-    return err;
-}
-
 /* The record is in the tree, and was not stored as a row. */
 static enum err add_quarantined(struct store *s, struct hasher *h, const struct anchor_due *d,
                                 struct anchor_proof *p, struct fault *f)
 {
-#define QUARANTINED(bytes)                                                                         \
-    "SELECT " bytes " FROM quarantine WHERE node = ?1 AND journal = ?2 AND seq = ?3"               \
-    " AND reason IN ('invalid', 'event_id clash') LIMIT 1"
-    struct statement *q = database_statement(s->database, database_is_postgres(s->database)
-                                                              ? QUARANTINED("encode(event, 'hex')")
-                                                              : QUARANTINED("event"));
+    struct statement *q =
+        database_statement(s->database, QUARANTINE_IN_TREE(s->database, "SELECT ", "seq = ?3"));
+    struct buf room;
+    struct str bytes;
+    buf_init(&room, 0, QUARANTINED_BYTES);
     bind_stream(q, d);
     bind_u64(q, 3, p->next);
     enum err err = statement_step(q);
-    if (err == ERR_OK) err = add_bytes(s, h, p, column_text(q, 0));
+    if (err == ERR_OK) err = quarantine_bytes(s->database, column_text(q, 0), &room, &bytes);
+    if (err == ERR_OK) add(p, h, bytes);
     statement_reset(q);
+    buf_fini(&room);
     return err == ERR_END ? ERR_NOT_FOUND : store_fault(s, err, f);
 }
 

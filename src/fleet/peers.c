@@ -127,3 +127,11 @@ uint64_t peers_kept(const struct peers *p, uint64_t now_ms)
     }
     return keeping >= PEERS_KEEPING ? least : 0;
 }
+
+uint64_t peers_latest_kept(const struct peers *p, uint64_t now_ms)
+{
+    uint64_t latest = 0;
+    for (unsigned i = 0; i < p->count; i++)
+        if (is_fresh(&p->list[i], now_ms) && p->list[i].kept > latest) latest = p->list[i].kept;
+    return latest;
+}

@@ -57,5 +57,7 @@ bool peers_miss_leader(const struct peers *p, const struct incarnation *except, 
  * often it was started, and not by a heartbeat that was read late. 0: nothing. */
 enum { PEERS_KEEPING = 2 };
 uint64_t peers_kept(const struct peers *p, uint64_t now_ms);
+/* The newest offset from which an engine with a fresh heartbeat starts again. */
+uint64_t peers_latest_kept(const struct peers *p, uint64_t now_ms);
 
 #endif

@@ -5,6 +5,7 @@
 #include "crypto/base64.h"
 #include "json/json.h"
 #include "store/audit_index.h"
+#include "store/quarantine.h"
 #include "store/store_inside.h"
 
 enum {
@@ -287,32 +288,13 @@ static enum err put_checkpoints(struct walk *w, const struct evidence_place *at,
     return err == ERR_END ? ERR_OK : err;
 }
 
-/* PostgreSQL sends bytes as hex digits. */
-static enum err put_bytes(struct walk *w, struct str stored)
-{
-    if (database_is_postgres(w->database)) {
-        size_t size = stored.size / 2;
-        arena_reset(&w->arena);
-        uint8_t *bytes = arena_take(&w->arena, size + 1);
-        if (bytes == NULL) return ERR_FULL;
-        if (stored.size % 2 != 0 || !hex_read(stored.bytes, bytes, size)) return ERR_CORRUPT;
-        stored = str_of((const char *)bytes, size);
-    }
-    base64_put(w->out, stored, 0);
-    return ERR_OK;
-}
-
 /* A clash or a poisoned entry has the seq of another record, which is in the tree. */
 static enum err put_quarantined(struct walk *w, const struct evidence_place *at, uint64_t last)
 {
-#define QUARANTINED(bytes)                                                                         \
-    "SELECT seq, " bytes " FROM quarantine WHERE node = ?1 AND journal = ?2 AND seq > ?3 AND"      \
-    " seq <= ?4 AND reason IN ('invalid', 'event_id clash') ORDER BY seq"
-    struct statement *s =
-        stream_statement(w,
-                         database_is_postgres(w->database) ? QUARANTINED("encode(event, 'hex')")
-                                                           : QUARANTINED("event"),
-                         at);
+    struct statement *s = stream_statement(
+        w, QUARANTINE_IN_TREE(w->database, "SELECT seq, ", "seq > ?3 AND seq <= ?4"), at);
+    struct buf room;
+    buf_init(&room, 0, QUARANTINED_BYTES);
     bind_u64(s, 3, at->seq);
     bind_u64(s, 4, last);
     enum err err;
@@ -320,12 +302,15 @@ static enum err put_quarantined(struct walk *w, const struct evidence_place *at,
         put_kind(w, "quarantined", at->node, at->journal);
         put_member_u64(w, "seq", column_u64(s, 0));
         buf_put_literal(w->out, ",\"bytes\":\"");
-        err = put_bytes(w, column_text(s, 1));
+        struct str bytes;
+        err = quarantine_bytes(w->database, column_text(s, 1), &room, &bytes);
         if (err != ERR_OK) break;
+        base64_put(w->out, bytes, 0);
         buf_put_byte(w->out, '"');
         put_end(w);
     }
     statement_reset(s);
+    buf_fini(&room);
     return err == ERR_END ? ERR_OK : err;
 }
 

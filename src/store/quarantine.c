@@ -18,6 +18,21 @@ const char *audit_reason_name(enum audit_reason r)
     return names[r];
 }
 
+/* PostgreSQL sends hex digits. */
+enum err quarantine_bytes(const struct database *d, struct str column, struct buf *room,
+                          struct str *ret)
+{
+    *ret = column;
+    if (!database_is_postgres(d)) return ERR_OK;
+    size_t size = column.size / 2;
+    buf_clear(room);
+    if (!buf_room(room, size)) return ERR_FULL;
+    if (column.size % 2 != 0 || !hex_read(column.bytes, (uint8_t *)room->bytes, size))
+        return ERR_CORRUPT;
+    *ret = str_of(room->bytes, size);
+    return ERR_OK;
+}
+
 /* ---- in ---- */
 
 static struct str digest_hex(struct str bytes, char to[SHA256_HEX])

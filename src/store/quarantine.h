@@ -9,6 +9,8 @@
 #ifndef STORE_QUARANTINE_H
 #define STORE_QUARANTINE_H
 
+#include "base/buf.h"
+#include "store/database.h"
 #include "store/store.h"
 
 struct quarantine_status {
@@ -22,5 +24,17 @@ enum err quarantine_status(struct store *s, struct quarantine_status *ret, struc
  * call again soon, because there are more. (A writer.) */
 enum err quarantine_trim(struct store *s, uint64_t keep_ms, uint64_t now_ms, bool *ret_more,
                          struct fault *f);
+
+/* A statement about rows whose bytes are in the trees of their streams, in the order of their seq: what
+ * it begins with, and the conditions after (node, journal). quarantine_bytes() reads the column. */
+#define QUARANTINE_IN_TREE(d, select, conditions)                                                  \
+    (database_is_postgres(d) ? select "encode(event, 'hex')" QUARANTINE_REST(conditions)           \
+                             : select "event" QUARANTINE_REST(conditions))
+#define QUARANTINE_REST(conditions)                                                                \
+    " FROM quarantine WHERE node = ?1 AND journal = ?2 AND " conditions                            \
+    " AND reason IN ('invalid', 'event_id clash') ORDER BY seq"
+/* The bytes of that column: a view of it, or of `room`. ERR_FULL, ERR_CORRUPT. */
+enum err quarantine_bytes(const struct database *d, struct str column, struct buf *room,
+                          struct str *ret);
 
 #endif

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from evidence_runs import APART, OF_A_FLEET, OFTEN, Run, matrix
+from evidence_runs import APART, OF_A_FLEET, OFTEN, TEN_DAYS_MS, Run, matrix
 from fleet import LONG, TOP, fresh_seed
 from progress import Progress
 
@@ -43,10 +43,18 @@ def test_no_clean_run_makes_a_finding(kind, steps, always, request, tmp_path):
     clean_run(kind, tmp_path / "run", request, steps, collections.Counter(), always)
 
 
+def two_get_old(store):
+    """The oldest two records of an engine, and what came before them."""
+    last = "(SELECT max(id) FROM (SELECT id FROM records WHERE node IS NOT NULL AND id >= (SELECT first_id FROM horizon) ORDER BY id LIMIT 2))"
+    store.run(f"UPDATE records SET created_at = created_at - {TEN_DAYS_MS} WHERE id <= {last}; UPDATE horizon SET day = 0")
+
+
 def test_each_drop_by_age_leaves_the_tree_behind_it(tmp_path):
     """Also if an earlier one has dropped the beginning of the same run, and with it the record that the checkpoint's frontier comes before."""
     with Run(tmp_path / "run", fresh_seed(), collections.Counter()) as run:
-        run.work(8)
+        run.store.make_old = lambda _: two_get_old(run.store)
+        for _ in range(3):
+            run.work(20)  # three steps at least
         for _ in range(3):
             run.retention()
         notes = [note.split("\n\n")[0].split("\n") for note, in run.store.rows("SELECT note FROM removals")]

@@ -452,18 +452,6 @@ void fleet_member_progress(const struct fleet_member *m, struct member_progress 
     ret->records = atomic_load(&m->read_records);
 }
 
-/* The newest of what the engines with a fresh heartbeat keep. */
-static uint64_t latest_kept(const struct peers *p, uint64_t now_ms)
-{
-    uint64_t latest = 0;
-    for (unsigned i = 0; i < p->count; i++) {
-        const struct peer *peer = &p->list[i];
-        bool is_fresh = peer->read_ms != 0 && now_ms - peer->read_ms <= PEER_FRESH_MS;
-        if (is_fresh && peer->kept > latest) latest = peer->kept;
-    }
-    return latest;
-}
-
 /* The leader gives up what every engine can begin without, and the trail has. Any of them may be the
  * next to publish, from one of its own marks: so each has one that the log keeps, at what the platform
  * has. */
@@ -475,7 +463,7 @@ static void trim(struct fleet_member *m)
     if (now_ms < m->trim_due_ms) return;
     uint64_t until = peers_kept(&m->fleet.peers, now_ms);
     uint64_t confirmed = fleet_trail_confirmed_offset(m->trail);
-    if (until <= m->trimmed || latest_kept(&m->fleet.peers, now_ms) >= confirmed) return;
+    if (until <= m->trimmed || peers_latest_kept(&m->fleet.peers, now_ms) >= confirmed) return;
     m->trimmed = until;
     m->trim_due_ms = now_ms + rest_ms;
     fleet_trail_forget(m->trail, until);

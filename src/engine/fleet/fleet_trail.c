@@ -351,11 +351,12 @@ static enum err go_to_mark(struct trail_reader *r, uint64_t seq, struct fault *f
     struct fleet_trail *t = r->trail;
     pthread_mutex_lock(&t->lock);
     const struct mark *found = mark_before(t, seq, r->begin);
-    const struct mark mark = found == NULL ? t->marks[0] : *found;
+    if (found != NULL) {
+        r->replay = found->replay;
+        r->at = found->at.seq;
+    }
     pthread_mutex_unlock(&t->lock);
     if (found == NULL) return begin_orienting(r, f);
-    r->replay = mark.replay;
-    r->at = mark.at.seq;
     return read_from(r, r->replay.next, f);
 }
 
