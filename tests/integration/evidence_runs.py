@@ -469,11 +469,16 @@ class Run:
         begin, end = sorted(self.chance.choices(times, k=2))
         return self.chance.choice([["--from", begin, "--to", end], ["--from", begin], ["--to", end]])
 
+    def anchored(self):
+        """The file of the anchor, which gets a checkpoint a moment after the store."""
+        eventually(self.anchors.exists, "a checkpoint is anchored")
+        return self.anchors
+
     def evidence_exported(self):
         words = self.chance.choice([[], self.part()])
         folder = self.folder / f"evidence{len(list(self.folder.glob('evidence*')))}"
         self.cli("evidence", "export", *words, "--output", folder)
-        anchors = ["--anchors", self.anchors] if self.chance.random() < 0.5 else []
+        anchors = ["--anchors", self.anchored()] if self.chance.random() < 0.5 else []
         assert not found_by_verify_py(folder, *anchors), (folder, words)
         done = self.stack.cli("audit", "verify", "--file", folder, *anchors, check=False)
         assert done.returncode == 0 and "complete until" in done.stdout, (folder, words, done)
@@ -582,7 +587,7 @@ class Run:
         self.settle()
         newest = {(node, journal): seq - 1 for (node, journal), (_, seq) in self.positions().items()}
         self.must_be_clean()
-        self.must_be_clean("--anchors", self.anchors)
+        self.must_be_clean("--anchors", self.anchored())
         words = self.part()
         self.must_be_clean(*words, *self.chance.choice([(), ("--anchors", self.anchors)]))
         self.must_be_clean_in_a_file(*words)
