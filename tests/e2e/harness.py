@@ -243,8 +243,14 @@ class Program:
             self.process = None
 
 
+_FIRST = {}  # what the first stack of this process had, once its first keys were made: data and keys
+
+
 class Stack:
     """Platform and engine, their data, their keys.
+
+    Stacks that are started with start() begin with copies of one store with one set of keys and one pepper; what is to be a
+    store of its own calls make_first_keys() before.
 
     Both keep their data in data/, as under ops/run; `engine_data` gives the engine another place.
     """
@@ -286,7 +292,7 @@ class Stack:
     # ---- life ----
 
     def start(self):
-        self.make_first_keys()
+        self.begin()
         self.platform.start()
         self.engine.start()
         return self
@@ -328,6 +334,23 @@ class Stack:
         """`writ set show` or `adopt` on the platform's store."""
         return self.cli("set", verb, "--data", self.data, *(["--store", self.store_url] if self.store_url else []), check=check)
 
+    def begin(self):
+        """What make_first_keys() makes; by a copy of what it has made once, where nothing is there yet."""
+        if self.keys:
+            return
+        if self.store_url or any(self.data.iterdir()):
+            self.make_first_keys()
+            return
+        if not _FIRST:
+            self.make_first_keys()
+            _FIRST["data"] = {file.name: file.read_bytes() for file in self.data.iterdir()}
+            _FIRST["keys"] = dict(self.keys)
+        for name, whole in _FIRST["data"].items():
+            with open(os.open(self.data / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(whole)
+        self.keys = dict(_FIRST["keys"])
+        self.write_key_file()
+
     def make_first_keys(self):
         self.keys = {
             "root": self.bootstrap_key("root", "root-owner", "admin", "*"),
@@ -336,6 +359,9 @@ class Stack:
             "admin": self.bootstrap_key("admins", "admin-owner", "admin"),
             "auditor": self.bootstrap_key("auditors", "auditor-owner", "auditor"),
         }
+        self.write_key_file()
+
+    def write_key_file(self):
         self.key_file.write_text(self.keys["engine"] + "\n")
         self.key_file.chmod(0o600)
 

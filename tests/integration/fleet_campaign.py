@@ -23,10 +23,10 @@ CUTS = ["engine link", "engine to brokers", "brokers to engine", "engine to engi
 
 
 class Campaign:
-    def __init__(self, folder, chance, counts=None, **options):
+    def __init__(self, folder, chance, counts=None, slower=1, **options):
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self.chance, self.net = chance, FleetNet(folder, **options)
+        self.chance, self.slower, self.net = chance, slower, FleetNet(folder, **options)
         self.counts = collections.Counter() if counts is None else counts
         self.failovers, self.machine_failovers, self.begun = [], [], []
         self.clients = None
@@ -34,7 +34,7 @@ class Campaign:
     def __enter__(self):
         try:
             self.net.start(POLICY)
-            self.clients = Clients(self.net, self.chance).start()
+            self.clients = Clients(self.net, self.chance, self.slower).start()
         except BaseException:
             self.net.close()
             raise

@@ -56,9 +56,9 @@ class Client(threading.Thread):
 
     PAUSE = 0.05
 
-    def __init__(self, net, notes, name, chance):
+    def __init__(self, net, notes, name, chance, slower=1):
         super().__init__(daemon=True)
-        self.net, self.notes, self.label, self.chance = net, notes, name, chance
+        self.net, self.notes, self.label, self.chance, self.slower = net, notes, name, chance, slower
         self.stopping, self.fault, self.rounds = threading.Event(), None, 0
 
     def run(self):
@@ -66,7 +66,7 @@ class Client(threading.Thread):
             while not self.stopping.is_set():
                 self.rounds += 1
                 self.round()
-                self.stopping.wait(self.PAUSE)
+                self.stopping.wait(self.PAUSE * self.slower)
         except BaseException as fault:
             self.fault = fault
 
@@ -139,7 +139,7 @@ class Client(threading.Thread):
         def loop(part):
             while not over.is_set():
                 part()
-                over.wait(0.02)
+                over.wait(0.02 * self.slower)
 
         def run():
             try:
@@ -270,18 +270,18 @@ class Probe(threading.Thread):
 
 
 class Clients:
-    """All of them, against one fleet."""
+    """All of them, against one fleet. `slower`: by what they rest longer, for a machine that runs other tests meanwhile."""
 
     KINDS = (Tokens, Tokens, Switch, Reviews, Uses, Limits)
 
-    def __init__(self, net, chance):
-        self.net, self.chance = net, chance
+    def __init__(self, net, chance, slower=1):
+        self.net, self.chance, self.slower = net, chance, slower
         self.notes = Notes(net.folder / "notes.ndjson")
         self.list, self.probes = [], []
 
     def start(self):
         for number, kind in enumerate(self.KINDS):
-            one = kind(self.net, self.notes, f"{kind.__name__.lower()}{number}", type(self.chance)(self.chance.random()))
+            one = kind(self.net, self.notes, f"{kind.__name__.lower()}{number}", type(self.chance)(self.chance.random()), self.slower)
             self.list.append(one)
             one.start()
         self.probes = [Probe(self.net, engine) for engine in range(len(self.net.engines))]

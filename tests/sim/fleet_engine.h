@@ -48,7 +48,7 @@ static void answer(struct request *r, enum answer a, uint64_t at)
 /* The connection to its client, or to the replica that relayed it, is gone with the process. */
 static void drop_requests_of(const struct engine *e)
 {
-    for (unsigned i = 0; i < OPEN_MAX; i++) {
+    for (unsigned i = 0; i < world.requests_end; i++) {
         struct request *r = &world.requests[i];
         if (r->stage == IDLE) continue;
         bool was_here = r->engine == e->index && r->life == e->life;
@@ -447,7 +447,7 @@ static void end_older_relays(struct engine *e)
     struct relay old;
     while (relay_take_older(&e->relays, e->fleet.replay.last.term, &old)) {
         struct request *r = NULL;
-        for (unsigned i = 0; i < OPEN_MAX; i++)
+        for (unsigned i = 0; i < world.requests_end; i++)
             if (world.requests[i].stage != IDLE && world.requests[i].id + 1 == old.id)
                 r = &world.requests[i];
         if (r == NULL) continue;
@@ -546,14 +546,14 @@ static void step_request(struct engine *e, struct request *r)
 
 static void engine_requests(struct engine *e)
 {
-    for (unsigned i = 0; i < OPEN_MAX; i++)
+    for (unsigned i = 0; i < world.requests_end; i++)
         if (world.requests[i].stage != IDLE) step_request(e, &world.requests[i]);
 }
 
 static unsigned let_in(const struct engine *e)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < OPEN_MAX; i++)
+    for (unsigned i = 0; i < world.requests_end; i++)
         count += world.requests[i].stage == ADMITTED && world.requests[i].engine == e->index;
     return count;
 }
@@ -634,12 +634,12 @@ static void end_process(struct engine *e)
     sums.unknown_ends += why == FLEET_OUTCOME_UNKNOWN;
     sums.clock_ends += why == FLEET_CLOCK_OFF;
     sums.missed_ends += why == FLEET_UNREACHABLE;
-    for (unsigned i = 0; i < OPEN_MAX; i++) {
+    for (unsigned i = 0; i < world.requests_end; i++) {
         struct request *r = &world.requests[i];
         if (r->stage == PARKED && r->leader == e->index) release(e, r);
     }
     /* Its drain: what was answered leaves. */
-    for (unsigned i = 0; i < OPEN_MAX; i++) {
+    for (unsigned i = 0; i < world.requests_end; i++) {
         struct request *r = &world.requests[i];
         if (r->stage == PARKED && r->leader == e->index) send_back(r, ANSWER_UNKNOWN, 0);
     }

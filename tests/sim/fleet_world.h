@@ -120,8 +120,9 @@ static struct world {
     uint64_t log_begin; /* entries below it were removed */
     bool trims;
     struct append appends[APPENDS_MAX];
-    size_t pool_size;
     struct request requests[OPEN_MAX];
+    unsigned appends_end, requests_end; /* none from here on is in use */
+    size_t pool_size;
     struct entry_key key, foreign_key;
     struct hasher *hasher;
     uint32_t lives;
@@ -231,6 +232,8 @@ static void send_append(const struct engine *e, enum entry_kind kind, struct str
     for (unsigned i = 0; i < APPENDS_MAX && a == NULL; i++)
         if (!world.appends[i].is_used) a = &world.appends[i];
     check(a != NULL);
+    unsigned end = (unsigned)(a - world.appends) + 1;
+    if (end > world.appends_end) world.appends_end = end;
     uint64_t delay_ms = 1 + below(15);
     if (!world.heals && world.is_wild && one_in(40)) {
         delay_ms += below(1200);
@@ -311,8 +314,10 @@ static void step_append(struct append *a)
 
 static void step_log(void)
 {
-    for (unsigned i = 0; i < APPENDS_MAX; i++)
+    for (unsigned i = 0; i < world.appends_end; i++)
         if (world.appends[i].is_used) step_append(&world.appends[i]);
+    while (world.appends_end > 0 && !world.appends[world.appends_end - 1].is_used)
+        world.appends_end--;
 }
 
 /* ---- faults of the log that Kafka promises not to have ---- */

@@ -94,6 +94,8 @@ static struct request *new_request(enum op op, unsigned object, unsigned engine)
     for (unsigned i = 0; i < OPEN_MAX && r == NULL; i++)
         if (world.requests[i].stage == IDLE) r = &world.requests[i];
     if (r == NULL || stories.requests == REQUESTS) return NULL;
+    unsigned end = (unsigned)(r - world.requests) + 1;
+    if (end > world.requests_end) world.requests_end = end;
     *r = (struct request){.id = stories.requests++,
                           .op = op,
                           .stage = ARRIVES,
@@ -137,12 +139,14 @@ static void begin_uses(void)
 /* A client waits for a while. */
 static void end_old_requests(void)
 {
-    for (unsigned i = 0; i < OPEN_MAX; i++) {
+    for (unsigned i = 0; i < world.requests_end; i++) {
         struct request *r = &world.requests[i];
         if (r->stage == IDLE || world.now_ms - r->begin_ms < 16000) continue;
         (void)relay_end(&world.engines[r->engine].relays, r->id + 1);
         answer(r, ANSWER_UNKNOWN, 0);
     }
+    while (world.requests_end > 0 && world.requests[world.requests_end - 1].stage == IDLE)
+        world.requests_end--;
 }
 
 /* ---- faults ---- */
