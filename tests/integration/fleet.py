@@ -106,13 +106,19 @@ class Redis:
         self.start()
 
 
+def in_memory():
+    """A place in memory with room for files whose writer is killed, but whose machine is not; None: there is none."""
+    place = pathlib.Path("/dev/shm")
+    return place if place.is_dir() and shutil.disk_usage(place).free >= 2 << 30 else None
+
+
 class Postgres:
-    """One PostgreSQL of the tests' own, on a socket in a folder of its own; a database for each fleet.
+    """One PostgreSQL of the tests' own, on a socket in a folder of its own, in memory where there is room; a database for each fleet.
 
     As root it runs as another user, since it refuses to be root. A crash is a crash of all its processes."""
 
     def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="writ-postgres-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="writ-postgres-", dir=in_memory()))
         self.bin = next(iter(sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: -float(p.parent.name))), None)
         self.process, self.databases = None, 0
 
@@ -145,7 +151,8 @@ class Postgres:
         with open(self.folder / "log", "ab") as log:
             for _ in range(50):  # the last of a killed one's processes may hold its memory for a moment
                 self.process = subprocess.Popen(
-                    [self.bin / "postgres", "-D", "data", "-k", str(self.folder), "-c", "listen_addresses=", "-c", "max_connections=60"],
+                    [self.bin / "postgres", "-D", "data", "-k", str(self.folder), "-c", "listen_addresses=", "-c", "max_connections=60",
+                     "-c", "dynamic_shared_memory_type=mmap"],  # in its folder, gone with it
                     cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_us, **self.as_its_user())
                 eventually(lambda: self.process.poll() is not None or self.answers(), "PostgreSQL answers")
                 if self.process.poll() is None:

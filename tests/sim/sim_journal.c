@@ -650,7 +650,7 @@ static bool tell(const char *what, uint64_t count)
 
 int main(int count, char **arguments)
 {
-    uint64_t seeds = 150, lives = 12, from;
+    uint64_t seeds = 100, lives = 12, from;
     check(getrandom(&from, sizeof from, 0) == sizeof from);
     from %= 1000000000;
     for (int i = 1; i + 1 < count; i += 2) {

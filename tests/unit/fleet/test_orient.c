@@ -3,7 +3,7 @@
 #include "fleet/orient.h"
 #include "support.h"
 
-enum { LOG = 200, ROUNDS = 200, ENGINES = 3 };
+enum { LOG = 200, ROUNDS = 40, ENGINES = 3 };
 
 struct world {
     uint64_t seed;

@@ -1,4 +1,5 @@
-/* server.h - a PostgreSQL server of a test's own: in a temporary folder, on a socket in it, gone
+/* server.h - a PostgreSQL server of a test's own: in a temporary folder (in memory, where there is
+ * room: its many small files cost a file system more than the tests cost), on a socket in it, gone
  * with the program. As root it runs as the user postgres (or nobody), since it refuses to be
  * root. */
 #ifndef TESTS_INGEST_SERVER_H
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,6 +97,8 @@ static inline void server_run(void)
                                "max_connections=40",
                                "-c",
                                "shared_buffers=64MB",
+                               "-c",
+                               "dynamic_shared_memory_type=mmap", /* in its folder, gone with it */
                                NULL};
     server.pid = server_spawn(arguments);
     for (int i = 0; i < 12000 && !server_answers(); i++)
@@ -136,7 +140,11 @@ static inline bool server_start(void)
         printf("SKIP: the programs of PostgreSQL are not installed (apt-get install postgresql)\n");
         return false;
     }
-    snprintf(server.folder, sizeof server.folder, "/tmp/writ-postgres-XXXXXX");
+    struct statvfs memory;
+    bool has_room = statvfs("/dev/shm", &memory) == 0 &&
+                    (uint64_t)memory.f_bavail * memory.f_frsize >= UINT64_C(1) << 31;
+    snprintf(server.folder, sizeof server.folder, "%s/writ-postgres-XXXXXX",
+             has_room ? "/dev/shm" : "/tmp");
     if (mkdtemp(server.folder) == NULL || chmod(server.folder, 0755) != 0) exit(1);
     if (getuid() == 0 && chown(server.folder, server_user()->pw_uid, server_user()->pw_gid) != 0)
         exit(1);
