@@ -184,8 +184,9 @@ def pytest(folder, name, paths, environment=None, arguments=(), aside=False):
 # How many processes share the files of a folder. Many tests wait, so there are more of them than processors.
 PROCESSES = {"e2e": 4, "clients": 2, "integration": 4}
 # The files that take longest begin first: no process is left alone with one of them while the others have ended.
-LONGEST = {"e2e": ["queue", "policies_dir", "survival", "races", "cli", "tokens", "http", "notify", "sessions", "traces", "console", "network"],
-           "integration": ["planted", "fleet_faults", "kafka", "postgres", "set", "redis", "faults", "analysts", "stack_faults", "journal_faults", "recovery"]}
+LONGEST = {"e2e": ["survival", "queue", "policies_dir", "races", "persons", "cli", "console", "sessions", "traces", "tls", "http", "notify"],
+           "integration": ["kafka", "postgres", "faults", "planted", "redis", "fleet_faults", "tampering", "journal_faults", "stack_faults", "flood",
+                           "kafka_security", "fleet_people", "evidence_clean", "dashboards", "analysts", "fleet_trail", "recovery", "witness"]}
 
 
 def folder_of_tests(folder, name):

@@ -195,7 +195,7 @@ class Fire:
 
 def test_nothing_is_accepted_after_a_revocation_was_answered(racing):
     stack, fire, during = racing, Fire(racing), collections.Counter()
-    rounds, crash_each = (10_000, 100) if harness.LONG else (200, 50)
+    rounds, crash_each = (10_000, 100) if harness.LONG else (120, 30)
     revokers = []
 
     def open_all():

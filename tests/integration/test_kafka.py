@@ -6,6 +6,7 @@ import re
 import signal
 import time
 
+import confluent_kafka
 import pytest
 
 import run_mac
@@ -205,7 +206,6 @@ def test_poison_and_clashes_are_put_aside_and_stop_nobody(rig):
 
 def put_packed(broker, topic, partition, codec, size, count=1):
     """A batch of `count` messages that are small in the topic and of `size` bytes when they are unpacked."""
-    confluent_kafka = pytest.importorskip("confluent_kafka", reason="SKIP: python3-confluent-kafka is not installed")
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "compression.type": codec, "message.max.bytes": 10**9,
                                          "queue.buffering.max.kbytes": 10**6, "batch.size": 10**9, "linger.ms": 60000})
     # Messages to a partition that is not known yet are handed on one by one when it is, perhaps while all is flushed:
