@@ -234,3 +234,35 @@ def test_a_log_that_was_cut_stops_every_engine(broker, fleet):
                 assert reply.status == 503 and reply.json["code"] == "fleet_stale", reply
             assert wire.get("/readyz").status == 503 and ended in wire.get("/healthz").json["checks"]["fleet"]
     assert "reading the fleet's log ended" in refused(fleet.engines[leads], 1)
+
+
+def test_two_engines_that_begin_a_fleet_at_once_are_refused_and_one_begins_it_again(broker, tmp_path):
+    """Each has found an empty topic. Their entries meet in it: neither passes for the other's fleet, and at most one leads."""
+    three = Fleet(broker, tmp_path)
+    two = three.engines[:2]
+    try:
+        three.make_first_keys()
+        three.platform.start()
+        for engine in two:
+            engine.arguments += ["--fleet.seed", "true"]
+            engine.start(ready=False)
+
+        def over():
+            return [engine for engine in two if engine.process.poll() is not None]
+        eventually(lambda: len(over()) == 2 or (over() and '"fleet_leads"' in "".join(engine.tail() for engine in two)), "it is decided")
+        assert sum('"fleet_leads"' in engine.tail() for engine in two) <= 1
+        for engine in over():
+            engine.wait()
+            assert "two engines began it at once" in engine.tail() or "exists already" in engine.tail(), engine.tail()
+        for engine in two:  # the way out, by the runbook
+            engine.end()
+        broker.delete(f"writ.state.{three.name}")
+        two[0].start()
+        two[1].arguments[-2:] = ["--fleet.discard", "true"]
+        two[1].start()
+        with three.at(0) as wire:
+            token = wire.post("/v1/tokens/mint", {"scope": "*", "actor": "a", "ttl_seconds": 60}).json["token"]
+        with three.at(1, token) as wire:
+            assert wire.post("/v1/agent/authorize", {"action": "get_x"}).status == 200
+    finally:
+        three.close()

@@ -212,7 +212,7 @@ static enum err find_id(struct fleet_member *m, const struct mark *mark, struct 
         crypto_random(m->id.bytes, sizeof m->id.bytes);
         return ERR_OK;
     }
-    if (is_same) {
+    if (is_same && !m->engine->config.fleet_discard) {
         m->id = mark->id;
         return ERR_OK;
     }
@@ -223,6 +223,7 @@ static enum err find_id(struct fleet_member *m, const struct mark *mark, struct 
         return fault_set(f, ERR_BAD_VALUE, "",
                          "fleet: the first message of Kafka's topic %s is no entry of a fleet",
                          m->topic);
+    m->was_here = is_same && memcmp(&m->id, &mark->id, sizeof m->id) == 0;
     return ERR_OK;
 }
 
@@ -290,7 +291,8 @@ static const char *fault_text(enum entry_fault fault)
     case ENTRY_GOOD: break;
     case ENTRY_MALFORMED: return "it is no entry";
     case ENTRY_NEWER: return "a newer version wrote it: upgrade this engine";
-    case ENTRY_OTHER_FLEET: return "it is of another fleet: the topic was made again";
+    case ENTRY_OTHER_FLEET:
+        return "it is of another fleet: the topic was made again, or two engines began it at once";
     case ENTRY_OTHER_PEPPER: return "its writer has another pepper: give all engines the same";
     case ENTRY_FORGED: return "its writer does not have the pepper";
     }
