@@ -381,11 +381,13 @@ static const struct sha256 *leaves_of(const struct buf *leaves, uint64_t *ret_co
     return (const struct sha256 *)(const void *)leaves->bytes;
 }
 
-static bool leaves_fit(struct store *s, const struct ingest_batch *batch, const struct buf *leaves)
+static enum err leaves_fit(struct store *s, const struct ingest_batch *batch,
+                           const struct buf *leaves, struct fault *f)
 {
     uint64_t count;
+    if (leaves->overflow) return fault_plain(f, ERR_FULL); /* of memory */
     const struct sha256 *list = leaves_of(leaves, &count);
-    return ingest_mac_fits(s, batch, list, count);
+    return ingest_mac_fits(s, batch, list, count) ? ERR_OK : bad_mac(f);
 }
 
 static void put_leaves(struct buf *leaves, struct hasher *h, struct str body)
@@ -402,7 +404,7 @@ static enum err settle_mac(struct intake *in)
 {
     if (!in->owes_mac) return ERR_OK;
     in->owes_mac = false;
-    return leaves_fit(in->store, in->batch, &in->leaves) ? ERR_OK : bad_mac(in->fault);
+    return leaves_fit(in->store, in->batch, &in->leaves, in->fault);
 }
 
 static enum err check_mac(struct intake *in)
@@ -551,7 +553,8 @@ static enum err take_within(struct store *s, const struct ingest_batch *batch, b
     if (err != ERR_OK && in.owes_mac) {
         buf_clear(&in.leaves);
         put_leaves(&in.leaves, s->hasher, batch->body);
-        if (!leaves_fit(s, batch, &in.leaves)) err = bad_mac(f);
+        enum err of_mac = leaves_fit(s, batch, &in.leaves, f);
+        if (of_mac != ERR_OK) err = of_mac;
     }
     buf_fini(&in.leaves);
     buf_fini(&in.copied);

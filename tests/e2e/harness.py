@@ -348,6 +348,11 @@ class Stack:
         for name, whole in _FIRST["data"].items():
             with open(os.open(self.data / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(whole)
+                file.flush()
+                os.fsync(file.fileno())  # as the command does: some tests cut the power
+        folder = os.open(self.data, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
         self.keys = dict(_FIRST["keys"])
         self.write_key_file()
 

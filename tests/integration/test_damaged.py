@@ -61,7 +61,9 @@ def rolled(stack, story):
 
 def live(folder, chapters):
     """A directory with a story, whose engine was killed when all of it was told durable."""
-    stack = Stack(folder, engine=[*OPTIONS, "--reactors", "2", "--snapshot.seconds", "1"]).start()
+    stack = Stack(folder, engine=[*OPTIONS, "--reactors", "2", "--snapshot.seconds", "1"])
+    stack.make_first_keys()  # the other directory is a stranger's
+    stack.start()
     story = Story(stack)
     for number, name in enumerate(chapters):
         story.chapter(name)

@@ -151,6 +151,8 @@ def test_what_finds_no_memory_is_overloaded_and_nothing_else_happens(tmp_path, w
         for of, from_bytes, rounds in ((ALL, 100_000, 2), (ALL, 4_000, 2), (30_000, 0, 6), (6_000, 0, 6), (1_000, 0, 8)):
             asker = Asker()
             memory.fail(of, from_bytes)
+            for n in range(200):  # records for one large batch
+                asker.ask(stack.engine.address, stack.keys["agent"], "POST", AGENT, {"action": "nothing", "actor": "crowd"})
             for n in range(rounds):
                 story(stack, asker, n + 2)
             print(who, of, from_bytes, asker.served, asker.refused, asker.closed, memory.failed)

@@ -99,7 +99,9 @@ def test_where_all_snapshots_are_damaged_a_whole_journal_serves(fresh):
 
 
 def test_a_snapshot_of_another_data_directory_is_refused(fresh):
-    stack, other = fresh().start(), fresh().start()
+    stack, other = fresh().start(), fresh()
+    other.make_first_keys()  # a stranger's
+    other.start()
     story = Story(stack).tell()
     Story(other).tell(1)
     stack.engine.stop()
