@@ -19,7 +19,7 @@ from model import CONDITIONS, TEMPLATES, Difference, Key, Model, Token, canonica
 
 SEED = int(os.environ.get("WRIT_SEED") or random.SystemRandom().randrange(1 << 32))
 WALKS = int(os.environ.get("WRIT_WALKS") or (40 if harness.LONG else 1))
-STEPS = int(os.environ.get("WRIT_STEPS") or (4000 if harness.LONG else 600))
+STEPS = int(os.environ.get("WRIT_STEPS") or (4000 if harness.LONG else 1200))
 
 # How far the clocks of this process and of the engine may be apart: a deadline so near a call may have passed or not.
 NARROW = 0.2

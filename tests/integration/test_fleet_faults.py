@@ -27,7 +27,7 @@ def machine():
 
 def test_no_fault_breaks_a_promise_of_the_fleet(tmp_path):
     chance = fresh_seed()
-    with Campaign(tmp_path / "net", chance, slower=5, kafka=QUICK, lease="5s") as campaign:
+    with Campaign(tmp_path / "net", chance, slower=8, kafka=QUICK, lease="5s") as campaign:
         faults = [lambda: campaign.kill(True), lambda: campaign.kill(False), lambda: campaign.stop(True, 5.0),
                   lambda: campaign.cut("engine link", 4.0), lambda: campaign.cut("brokers to engine", 4.0, wants_leader=False),
                   lambda: campaign.broker("kill", 1.0), lambda: campaign.lose_machine(6.0)]

@@ -13,7 +13,7 @@ import harness
 from clients import wait_for_unanswered
 from fleet import LONG, eventually, fresh_seed
 
-ROUNDS = 200 if LONG else 10
+ROUNDS = 200 if LONG else 6
 ROUNDS_TO_CHECK = 50
 SLEEP_SECONDS = 20 if LONG else 5
 AWAY_SECONDS, AWAY_RATE = (600, 10_000) if LONG else (15, 1_000)
