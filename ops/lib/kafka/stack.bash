@@ -60,7 +60,8 @@ auto.create.topics.enable=false
 log.retention.ms=-1
 log.retention.bytes=-1
 broker.session.timeout.ms=1000
-broker.heartbeat.interval.ms=200
+broker.heartbeat.interval.ms=450
+metadata.max.idle.interval.ms=0
 END
     [ -z "${WRIT_KAFKA_MORE:-}" ] || cat "$WRIT_KAFKA_MORE"
 }
