@@ -6,11 +6,13 @@ import os
 import pathlib
 import sqlite3
 import struct
+import time
 
 import pytest
 
 import events
-from harness import Wire, eventually
+from fleet import fresh_seed
+from harness import Closed, Wire, eventually
 from test_fleet_relay import FleetOfThree
 
 NEWER = {"WRIT_BUG": "newer_format"}  # no bug: the program knows one more format of the log
@@ -243,9 +245,11 @@ def test_two_engines_that_begin_a_fleet_at_once_are_refused_and_one_begins_it_ag
     try:
         three.make_first_keys()
         three.platform.start()
+        chance = fresh_seed()
         for engine in two:
             engine.arguments += ["--fleet.seed", "true"]
             engine.start(ready=False)
+            time.sleep(chance.choice([0, 0.2, 0.4, 0.6]))
 
         def reads_no_more(engine):
             return "two engines began it at once" in engine.tail(1 << 20) or "exists already" in engine.tail(1 << 20)
@@ -254,15 +258,27 @@ def test_two_engines_that_begin_a_fleet_at_once_are_refused_and_one_begins_it_ag
             return '"fleet_leads"' in engine.tail(1 << 20)
         eventually(lambda: all(reads_no_more(engine) or leads(engine) for engine in two), "it is decided")
         assert sum(leads(engine) for engine in two) <= 1 and any(reads_no_more(engine) for engine in two)
-        for engine in two:  # the way out, by the runbook
-            engine.end()
-        broker.delete(f"writ.state.{three.name}")
-        two[0].start()
-        two[1].arguments[-2:] = ["--fleet.discard", "true"]
-        two[1].start()
-        with three.at(0) as wire:
-            token = wire.post("/v1/tokens/mint", {"scope": "*", "actor": "a", "ttl_seconds": 60}).json["token"]
-        with three.at(1, token) as wire:
+        first = next((engine for engine in two if leads(engine)), None)
+        print(f"led at first: {first and first.log}")
+        second = two[1] if first is not two[1] else two[0]
+        second.end()  # the way out, by the runbook
+        if first is None:
+            first = two[0]
+            first.end()
+            broker.delete(f"writ.state.{three.name}")
+            first.start()
+        try:
+            with Wire(first.address, three.keys["agent"]) as wire:
+                minted = wire.post("/v1/tokens/mint", {"scope": "*", "actor": "a", "ttl_seconds": 60})
+        except (Closed, OSError):
+            minted = None
+        if minted is None or minted.status != 201:  # it led before the other's last entries came: the test above leads out of that
+            eventually(lambda: reads_no_more(first), "it has read them")
+            return
+        second.arguments[-2:] = ["--fleet.discard", "true"]
+        second.start()
+        token = minted.json["token"]
+        with Wire(second.address, token) as wire:
             assert wire.post("/v1/agent/authorize", {"action": "get_x"}).status == 200
     finally:
         three.close()
